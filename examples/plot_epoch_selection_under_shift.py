@@ -115,9 +115,10 @@ for seed, kind in itertools.product(range(options.seeds), kinds):
 # These figures are from the thesis: Tables 5.3 and 5.4 (Experiment 6, in each row tests 1 to 5)
 # and B.3 and B.4 (Experiment 7, test 1). Rows or groups are in the order of the settings. Each
 # group of three numbers is the test accuracy of the epochs stored by validation accuracy, AFR_P
-# and PA. Table 1 of the paper has the hues of Experiment 7. All figures are of single trainings,
-# without standard errors, at the learning rate with the best test results. Several rows are equal
-# in all tests, as if they came from one epoch of one training.
+# and PA. Table 1 of the paper has the hues of Experiment 7. The thesis prints one number in each
+# place, without a standard error, at the learning rate with the best test results. Several rows
+# are equal in all tests, as if they came from one epoch of one training. Ours are means of the
+# trainings of all seeds, with standard errors: of six in each setting in ``docs/figures``.
 THESIS = {
     (6, "hue", "ERM"): """
         42.1 42.1 55.0  70.4 70.4 69.7  68.0 68.0 68.3  52.6 52.6 52.7  41.7 41.7 30.2
@@ -369,7 +370,8 @@ plt.show()
 #
 # - *Experiment 6.* Guarded PA gained 1.2 +- 0.8 points with the hue and -0.0 +- 0.5 with the
 #   position, PA without the guard 1.1 +- 0.7 and -0.3 +- 0.4; 3.3 +- 1.5 and 2.2 +- 0.5 were
-#   possible. The thesis reports mean gains of 0.5 and 1.4, of one training in each setting.
+#   possible: five settings with six trainings each. The thesis reports mean gains of 0.5 and 1.4,
+#   without standard errors.
 # - *The uniform prior* lost 15.8 +- 4.9 points with the hue, and 11 of 30 choices had collapsed;
 #   AFR_P lost 16.6 +- 5.8. With the position they lost 3.2 +- 0.4 and 2.3 +- 0.8, and none had
 #   collapsed. Most of the loss comes from pairs of environments that the net has not seen (5F-MD

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,22 +17,16 @@ from pa_select.agreement.inputs.validation import (
     check_tol,
     check_weight,
     indexed,
-    is_raise,
 )
 from pa_select.agreement.pairs.block import converted
 from pa_select.agreement.pairs.paired_scores import PairedScores
 from pa_select.agreement.solved_problems import solve_pairs
 from pa_select.utils.devices import resolve_device
-from pa_select.utils.html import bar_cell, html_table
-from pa_select.utils.messages import warn_caller
-from pa_select.utils.typing import Device, ErrorScore, Floats, Matrix, Prior, Weights
+from pa_select.utils.score_checks import check_same_shape
+from pa_select.utils.typing import Device, Floats, Matrix, Prior, Weights
 
 # This many pairs are solved at once: it bounds the memory of their terms, not the result.
 _ROWS_AT_ONCE = 1 << 22
-
-
-#: Samples that a notebook shows of a matrix.
-_SHOWN = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,10 +52,6 @@ class AgreementMatrix:
         Lowest agreement of two different samples.
     worst_pair : tuple of int
         The samples (i, j), i < j, of the lowest agreement.
-    failures : dict
-        Why entries are nan, with ``error_score=nan``: by the number of a sample whose scores
-        are wrong, or by the numbers (i, j) of two whose agreement could not be certified.
-        `mean`, `worst` and `gap` cover the other entries.
     """
 
     scores: Floats
@@ -73,29 +62,12 @@ class AgreementMatrix:
     mean: float
     worst: float
     worst_pair: tuple[int, int]
-    failures: dict[Any, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return (
             f"AgreementMatrix(mean={self.mean:.6g}, worst={self.worst:.6g} nats per pair "
             f"(samples {self.worst_pair[0]} and {self.worst_pair[1]} of {len(self.scores)}))"
         )
-
-    def _repr_html_(self) -> str:
-        shown = self.scores[:_SHOWN, :_SHOWN]
-        most = float(np.nanmax(shown, initial=0.0))
-        samples = [str(i) for i in range(len(shown))]
-        caption = (
-            f"Agreement of {len(self.scores)} samples in nats per pair: mean {self.mean:.3g}, "
-            f"worst {self.worst:.3g} (samples {self.worst_pair[0]} and {self.worst_pair[1]})"
-        )
-        if len(self.scores) > _SHOWN:
-            caption += f"; the first {_SHOWN} are shown"
-        rows = (
-            (name, [bar_cell(value, most, f"{value:.2f}") for value in row])
-            for name, row in zip(samples, shown, strict=True)
-        )
-        return html_table(caption, ["sample", *samples], rows)
 
 
 def agreement_matrix(
@@ -106,7 +78,6 @@ def agreement_matrix(
     tol: float | None = None,
     certify: bool = True,
     device: Device = None,
-    error_score: ErrorScore = "raise",
 ) -> AgreementMatrix:
     """Compute the posterior agreement of all pairs of several samples.
 
@@ -124,10 +95,6 @@ def agreement_matrix(
         Whether to certify the maxima, as in `posterior_agreement`.
     device : {None, "auto", "cpu", "cuda"} or torch.device, default=None
         Where to compute, as in `posterior_agreement`.
-    error_score : "raise" or nan, default="raise"
-        What becomes of a sample whose scores are wrong, or of two samples whose agreement
-        cannot be certified. "raise": an error. nan: a warning, and nan in the matrix; all
-        other entries are what they are without this sample.
 
     Returns
     -------
@@ -136,14 +103,13 @@ def agreement_matrix(
     Raises
     ------
     TypeError, ValueError, RuntimeError
-        As `posterior_agreement`; also if fewer than two samples are right.
+        As `posterior_agreement`; also if there are fewer than two samples.
 
     Warns
     -----
     UserWarning
         If samples look like probabilities or, with the uniform prior, nearly all their
-        predictions are of one class. The message names the samples. With
-        ``error_score=nan``, if entries are nan.
+        predictions are of one class. The message names the samples.
 
     Examples
     --------
@@ -165,20 +131,15 @@ def agreement_matrix(
             f"list_of_scores: expected a sequence of score matrices, got "
             f"{type(list_of_scores).__name__} ({error})."
         ) from error
-    isolate = not is_raise(error_score)
-    failures: dict[Any, str] = {}
-    known = _checked(given, failures if isolate else None)
-    if len(known) < 2:
-        wrong = "".join(f" {reason}" for reason in failures.values())
+    if len(given) < 2:
         raise ValueError(
-            f"list_of_scores: expected at least two score matrices, got {len(known)}.{wrong}"
+            f"list_of_scores: expected at least two score matrices, got {len(given)}."
         )
-    samples, numbers = list(known.values()), np.array(list(known))
+    samples = _checked(given)
     n, n_classes = samples[0].shape
-    weight = check_weight(sample_weight, n, rows=indexed(*(given[i] for i in known)))
+    weight = check_weight(sample_weight, n, rows=indexed(*given))
     checked = check_prior(prior, n_classes)
-    uniform = checked.is_uniform
-    warn_of_samples(samples, weight, uniform=uniform, numbers=list(known))
+    warn_of_samples(samples, weight, uniform=checked.is_uniform)
     target = resolve_device(device, *samples)
     dtypes = {sample.dtype for sample in samples}
     dtype = dtypes.pop() if len(dtypes) == 1 else torch.float64
@@ -194,78 +155,35 @@ def agreement_matrix(
         zeros = np.zeros(len(a), dtype=np.int64)
         pairs = PairedScores(store, store, normalised, zeros + n, a * n, b * n, zeros)
         totals = np.full(len(a), weight.sum())
-        names = list(zip(numbers[a].tolist(), numbers[b].tolist(), strict=True))
-        solved = solve_pairs(
-            pairs, checked, totals, tol, certify=certify, names=names, isolate=isolate
-        )
-        failures |= {
-            name: r.failure for name, r in zip(names, solved, strict=True) if r.failure is not None
-        }
+        names = list(zip(a.tolist(), b.tolist(), strict=True))
+        solved = solve_pairs(pairs, checked, totals, tol, certify=certify, names=names)
         results += [(r.score, r.beta, r.agreement_rate, r.standard_error, r.gap) for r in solved]
-    shape = (len(given), len(given))
-    scores, betas, rates, errors, gaps = (np.full(shape, np.nan) for _ in range(5))
-    first, second = numbers[first], numbers[second]
+    scores, betas, rates, errors, gaps = np.empty((5, len(samples), len(samples)))
     for matrix, values in zip(
         (scores, betas, rates, errors, gaps), zip(*results, strict=True), strict=True
     ):
         matrix[first, second] = matrix[second, first] = values
-    if failures:
-        where, reason = next(iter(failures.items()))
-        warn_caller(
-            f"Entries of the matrix are nan, for {len(failures)} reasons. The first, of "
-            f"{'samples' if isinstance(where, tuple) else 'sample'} {where}: {reason}"
-        )
-    different = np.triu_indices(len(given), 1)
+    different = np.triu_indices(len(samples), 1)
     between = scores[different]
-    certified = between[~np.isnan(between)]
-    if not len(certified):
-        reason = next(iter(failures.values()))
-        raise RuntimeError(f"list_of_scores: expected two samples with an agreement. {reason}")
-    worst_pair = tuple(int(index[np.nanargmin(between)]) for index in different)
-    known_gaps = gaps[first, second][~np.isnan(scores[first, second])]
+    i, j = (int(index[between.argmin()]) for index in different)
     return AgreementMatrix(
         scores=scores,
         betas=betas,
         agreement_rates=rates,
         standard_errors=errors,
-        gap=float(known_gaps.max()),
-        mean=float(certified.mean()),
-        worst=float(certified.min()),
-        worst_pair=(worst_pair[0], worst_pair[1]),
-        failures=failures,
+        gap=float(gaps.max()),
+        mean=float(between.mean()),
+        worst=float(between.min()),
+        worst_pair=(i, j),
     )
 
 
-def _checked(given: list[Any], failures: dict[Any, str] | None) -> dict[int, torch.Tensor]:
-    """Return the samples by number; without those that are wrong, if there are `failures`."""
-
-    def passed(check: Callable[[int, str], Any], numbers: Iterable[int]) -> dict[int, Any]:
-        right = {}
-        for i in numbers:
-            try:
-                right[i] = check(i, f"list_of_scores[{i}]")
-            except (TypeError, ValueError) as error:
-                if failures is None:
-                    raise
-                failures[i] = str(error)
-        return right
-
-    samples = passed(lambda i, name: check_scores(given[i], name), range(len(given)))
-    if not samples:
-        return samples
-    # The most frequent shape: a single wrong sample does not condemn the others.
-    shapes = Counter(sample.shape for sample in samples.values())
-    usual = samples[0].shape if failures is None else shapes.most_common(1)[0][0]
-    first = next(i for i, sample in samples.items() if sample.shape == usual)
-
-    def compare(i: int, name: str) -> torch.Tensor:
-        of = f"list_of_scores[{first}]"
-        check_frames(given[i], given[first], name, of)
-        if samples[i].shape != usual:
-            raise ValueError(
-                f"{name}: expected the shape of {of}, {tuple(usual)}, got "
-                f"{tuple(samples[i].shape)}."
-            )
-        return samples[i]
-
-    return passed(compare, samples)
+def _checked(given: list[Any]) -> list[torch.Tensor]:
+    """Return the samples as tensors of one shape."""
+    samples = [check_scores(scores, f"list_of_scores[{i}]") for i, scores in enumerate(given)]
+    of = "list_of_scores[0]"
+    for i, sample in enumerate(samples):
+        name = f"list_of_scores[{i}]"
+        check_frames(given[i], given[0], name, of)
+        check_same_shape(tuple(samples[0].shape), tuple(sample.shape), of, name)
+    return samples

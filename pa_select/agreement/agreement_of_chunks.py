@@ -41,11 +41,11 @@ def agreement_of_chunks(
 
     Parameters
     ----------
-    chunks : iterable, or callable that returns one
+    chunks : iterable
         Yields tuples ``(scores_a, scores_b)`` or ``(scores_a, scores_b, sample_weight)``,
         as in `posterior_agreement`, of shapes (n, n_classes), (n, n_classes) and (n,) with
-        any n. It may be a generator, a list, a DataLoader, a torch Dataset of chunks, or a
-        function that makes one of these. ``tqdm(chunks)`` shows a progress bar.
+        any n. It may be a generator, a list or a DataLoader. ``tqdm(chunks)`` shows a progress
+        bar.
     prior : {"uniform", "marginal"} or array-like of shape (n_classes,), default="uniform"
         The class prior, as in `posterior_agreement`.
     tol : float, default=None
@@ -196,16 +196,21 @@ class _ScoresInFile:
 
 def _read(chunks: Any) -> Iterator[tuple[torch.Tensor, torch.Tensor, Floats | None]]:
     """Yield the checked scores and weights of each chunk."""
+    try:
+        opened = iter(chunks)
+    except TypeError as error:
+        raise TypeError(
+            "chunks: expected an iterable of tuples (scores_a, scores_b), got "
+            f"{type(chunks).__name__} ({error})."
+        ) from error
     first: tuple[int, bool] | None = None
-    for number, chunk in enumerate(_opened(chunks)):
+    for number, chunk in enumerate(opened):
         where = f" of chunk {number}"
         if not isinstance(chunk, (tuple, list)) or len(chunk) not in (2, 3):
-            got = type(chunk).__name__
-            if isinstance(chunk, (tuple, list)):
-                got += f" of {len(chunk)}"
+            of = f" of {len(chunk)}" if isinstance(chunk, (tuple, list)) else ""
             raise TypeError(
-                f"chunks: expected tuples (scores_a, scores_b) or (scores_a, scores_b, "
-                f"sample_weight), got a {got} as chunk {number}."
+                "chunks: expected tuples (scores_a, scores_b) or (scores_a, scores_b, "
+                f"sample_weight), got a {type(chunk).__name__}{of} as chunk {number}."
             )
         a, b = check_pair(chunk[0], chunk[1], where)
         weight = None
@@ -225,19 +230,3 @@ def _read(chunks: Any) -> Iterator[tuple[torch.Tensor, torch.Tensor, Floats | No
         yield a, b, weight
     if first is None:
         raise ValueError("chunks: expected at least one, got none.")
-
-
-def _opened(chunks: Any) -> Iterator[Any]:
-    if not hasattr(chunks, "__iter__"):
-        if hasattr(chunks, "__getitem__") and hasattr(chunks, "__len__"):
-            # A torch Dataset may have no end but its length.
-            return (chunks[i] for i in range(len(chunks)))
-        if callable(chunks):
-            chunks = chunks()
-    try:
-        return iter(chunks)
-    except TypeError as error:
-        raise TypeError(
-            "chunks: expected an iterable of tuples (scores_a, scores_b), or a function that "
-            f"returns one, got {type(chunks).__name__} ({error})."
-        ) from error

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pa_select.agreement.inputs.problem import Problem
-from pa_select.agreement.inputs.validation import as_labels
+from pa_select.agreement.inputs.validation import check_groups
 from pa_select.agreement.result import PosteriorAgreement, source_of
 from pa_select.agreement.solver.replicate_maxima import replicate_maxima
-from pa_select.agreement.standard_errors import (
-    check_groups,
-    mean_difference,
-    warn_of_few_pairs,
-)
+from pa_select.agreement.standard_errors import mean_difference, warn_of_few_pairs
 from pa_select.utils.p_values import adjust_by_holm
 from pa_select.utils.score_checks import check_level
-from pa_select.utils.typing import Floats, Groups, Ints, Labels, RandomState
+from pa_select.utils.typing import Floats, Groups, RandomState
 
 # This many weights of replicates are held at once: it bounds the memory, not the result.
 _WEIGHTS_AT_ONCE = 1 << 22
@@ -66,15 +61,12 @@ class AgreementComparison(NamedTuple):
         than two pairs.
     p_adjusted : float
         `p_value` adjusted by Holm's method for all comparisons of the call.
-    interval : tuple of float
-        Bootstrap percentile interval of the difference; nan without replicates.
     """
 
     difference: float
     standard_error: float
     p_value: float
     p_adjusted: float
-    interval: tuple[float, float]
 
 
 def bootstrap_agreement(
@@ -130,42 +122,19 @@ def bootstrap_agreement(
     """
     source = source_of(result)
     check_level(confidence_level)
-    _check_number(n, "n")
-    scores = _replicates([source], n, groups, random_state)[0]
-    return AgreementBootstrap(
-        scores, float(scores.std(ddof=1)), _interval(scores, confidence_level)
-    )
+    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 2:
+        raise ValueError(f"n: expected an integer of at least 2 (replicates), got {n!r}.")
+    scores = _replicates(source, n, groups, random_state)
+    low, high = np.quantile(scores, [(1 - confidence_level) / 2, (1 + confidence_level) / 2])
+    return AgreementBootstrap(scores, float(scores.std(ddof=1)), (float(low), float(high)))
 
 
-@overload
-def compare_agreement(
-    result_a: PosteriorAgreement,
-    result_b: PosteriorAgreement,
-    *,
-    n_bootstrap: int = 0,
-    groups: Groups = None,
-    confidence_level: float = 0.95,
-    random_state: RandomState = None,
-) -> AgreementComparison: ...
-@overload
-def compare_agreement(
-    result_a: PosteriorAgreement,
-    result_b: Sequence[PosteriorAgreement],
-    *,
-    n_bootstrap: int = 0,
-    groups: Groups = None,
-    confidence_level: float = 0.95,
-    random_state: RandomState = None,
-) -> list[AgreementComparison]: ...
 def compare_agreement(
     result_a: PosteriorAgreement,
     result_b: PosteriorAgreement | Sequence[PosteriorAgreement],
     *,
-    n_bootstrap: int = 0,
     groups: Groups = None,
-    confidence_level: float = 0.95,
-    random_state: RandomState = None,
-) -> AgreementComparison | list[AgreementComparison]:
+) -> Any:
     """Compare the agreement of two classifiers on the same pairs.
 
     To first order an agreement is the mean of its terms. So the difference of two agreements
@@ -174,20 +143,17 @@ def compare_agreement(
     large as the excess of the largest difference over the root mean square. Without it the test
     rejects too often if few pairs disagree, because one pair may then dominate.
 
+    For an interval of the difference subtract the `scores` of `bootstrap_agreement` of both
+    results with the same integer as `random_state`, which draws the same replicates.
+
     Parameters
     ----------
     result_a : PosteriorAgreement
         The first result.
     result_b : PosteriorAgreement or sequence of them
         Results on the same pairs in the same order, which `result_a` is compared with.
-    n_bootstrap : int, default=0
-        Number of replicates for the interval; all agreements are maximised anew.
     groups : array-like of shape (n_pairs,), default=None
         The group of each pair; pairs of one group are not independent.
-    confidence_level : float, default=0.95
-        Level of the interval, in (0, 1).
-    random_state : int, RandomState instance or None, default=None
-        Chooses the replicates.
 
     Returns
     -------
@@ -231,7 +197,6 @@ def compare_agreement(
     >>> print(f"{comparison.difference:.2f} +- {comparison.standard_error:.2f}")
     0.15 +- 0.04
     """
-    check_level(confidence_level)
     others = list(result_b) if isinstance(result_b, Iterable) else [result_b]
     sources = [source_of(result_a, "result_a")]
     weight = sources[0].weight
@@ -244,53 +209,42 @@ def compare_agreement(
                 f"{len(other.terms)} with other weights."
             )
     normalised = weight / weight.sum()
-    codes = None if groups is None else _codes(groups, sources[0])
-    objects = None if codes is None else (codes, codes)
-    intervals = [(math.nan, math.nan)] * len(others)
-    if n_bootstrap:
-        _check_number(n_bootstrap, "n_bootstrap")
-        first, *rest = _replicates(sources, n_bootstrap, groups, random_state)
-        intervals = [_interval(first - scores, confidence_level) for scores in rest]
-    differences = [result_a.score - other.score for other in others]
+    objects = None
+    if groups is not None:
+        codes = check_groups(groups, len(weight), sources[0])
+        objects = codes, codes
     means = [mean_difference(result_a.terms, other.terms, normalised, objects) for other in others]
-    errors = [each.standard_error for each in means]
-    p_values = [each.p_value for each in means]
     if others:
         n_disagreeing = [
             means[0].n_units * (2 - result_a.agreement_rate - other.agreement_rate)
             for other in others
         ]
         warn_of_few_pairs("result_a, result_b", means[0].n_units, min(n_disagreeing))
-    adjusted = adjust_by_holm(np.array(p_values)).tolist()
+    adjusted = adjust_by_holm(np.array([mean.p_value for mean in means])).tolist()
     compared = [
-        AgreementComparison(*row)
-        for row in zip(differences, errors, p_values, adjusted, intervals, strict=True)
+        AgreementComparison(
+            result_a.score - other.score, mean.standard_error, mean.p_value, p_adjusted
+        )
+        for other, mean, p_adjusted in zip(others, means, adjusted, strict=True)
     ]
     return compared[0] if isinstance(result_b, PosteriorAgreement) else compared
 
 
-def _check_number(n: object, name: str) -> None:
-    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 2:
-        raise ValueError(f"{name}: expected an integer of at least 2 (replicates), got {n!r}.")
-
-
-def _replicates(
-    sources: Sequence[Problem], n: int, groups: Groups, random_state: RandomState
-) -> list[Floats]:
-    """Return the scores of all problems on the same n replicates."""
+def _replicates(source: Problem, n: int, groups: Groups, random_state: RandomState) -> Floats:
+    """Return the scores of n replicates of a problem."""
     # Imported here: scikit-learn would slow the command line by a second.
     from sklearn.utils import check_random_state
 
-    weight = sources[0].weight
+    weight = source.weight
     n_pairs = len(weight)
-    codes = np.arange(n_pairs) if groups is None else _codes(groups, sources[0])
+    codes = np.arange(n_pairs) if groups is None else check_groups(groups, n_pairs, source)
     drawn = np.unique(codes[weight > 0])
     if len(drawn) < 2:
         raise ValueError(
             f"groups: expected at least two groups of positive weight, got {len(drawn)}."
         )
     rng = check_random_state(random_state)
-    scores = [np.empty(n) for _ in sources]
+    scores = np.empty(n)
     at_once = max(_WEIGHTS_AT_ONCE // n_pairs, 1)
     for begin in range(0, n, at_once):
         m = min(at_once, n - begin)
@@ -298,17 +252,5 @@ def _replicates(
         counts[:, drawn] = rng.multinomial(len(drawn), np.full(len(drawn), 1 / len(drawn)), m)
         weights = counts[:, codes] * weight
         weights /= weights.sum(1, keepdims=True)
-        for source, replicates in zip(sources, scores, strict=True):
-            replicates[begin : begin + m] = replicate_maxima(
-                source.a, source.b, weights, source.prior
-            )
+        scores[begin : begin + m] = replicate_maxima(source.a, source.b, weights, source.prior)
     return scores
-
-
-def _codes(groups: Labels, source: Problem) -> Ints:
-    return check_groups(as_labels(groups, "groups", source), len(source.weight))
-
-
-def _interval(scores: Floats, level: float) -> tuple[float, float]:
-    low, high = np.quantile(scores, [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)

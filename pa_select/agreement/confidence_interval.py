@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import torch
 
 from pa_select.agreement.inputs.problem import Problem
-from pa_select.agreement.inputs.validation import as_labels
+from pa_select.agreement.inputs.validation import check_groups
 from pa_select.agreement.posteriors import posteriors
 from pa_select.agreement.result import PosteriorAgreement, source_of
 from pa_select.agreement.solved_problems import solve_problems
-from pa_select.agreement.standard_errors import (
-    check_groups,
-    error_of_mean,
-    warn_of_few_pairs,
-)
+from pa_select.agreement.standard_errors import error_of_mean, warn_of_few_pairs
 from pa_select.utils.score_checks import check_level
 from pa_select.utils.typing import Floats, Groups, Ints, Mask
 
@@ -92,50 +87,38 @@ def confidence_interval(
     n = len(source.weight)
     units = np.arange(n)
     if groups is not None:
-        units = check_groups(as_labels(groups, "groups", source), n)
+        units = check_groups(groups, n, source)
     n_units = len(np.unique(units[source.weight > 0]))
     warn_of_few_pairs("result", n_units, n_units * (1 - result.agreement_rate))
     if n_units < 2:
         return math.nan, math.nan
-    return intervals_of_agreements([source], [units], [result.score], confidence_level)[0]
+    return _interval(source, units, result.score, confidence_level)
 
 
-def intervals_of_agreements(
-    sources: Sequence[Problem], units: Sequence[Ints], scores: Sequence[float], level: float
-) -> list[tuple[float, float]]:
-    """Return the confidence interval of each agreement of at least two units, solved together.
+def _interval(source: Problem, units: Ints, score: float, level: float) -> tuple[float, float]:
+    """Return the confidence interval of an agreement of at least two units (pairs or groups).
 
-    `units` has integers from 0 that name the independent unit (pair or group) of each pair. The
-    intervals hold the `scores`, which are the agreements.
+    `units` has integers from 0 that name the unit of each pair. The interval holds the `score`.
     """
     # Imported here: scipy would slow the command line.
     from scipy.special import stdtrit
 
-    used = [source.weight > 0 for source in sources]
-    units = [
-        np.unique(u[rows], return_inverse=True)[1] for u, rows in zip(units, used, strict=True)
-    ]
-    sizes = [int(u.max()) + 1 for u in units]
-    problems = [
-        problem
-        for source, rows, n in zip(sources, used, sizes, strict=True)
-        for problem in _with_one_more(source, rows, n)
-    ]
-    solved = solve_problems(
-        problems, 1e-5, certify=False, device=None, groups=[None] * len(problems)
+    used = source.weight > 0
+    units = np.unique(units[used], return_inverse=True)[1]
+    n = int(units.max()) + 1
+    problems = _with_one_more(source, used, n)
+    solved = solve_problems(problems, 1e-5, certify=False, device=None, groups=[None, None])
+    q = float(stdtrit(n - 1, (1 + level) / 2))
+    (low, low_error), (high, high_error) = (
+        _mean_and_error(one, problem, units, n)
+        for one, problem in zip(solved, problems, strict=True)
     )
-    intervals = []
-    for i, (source, score, n) in enumerate(zip(sources, scores, sizes, strict=True)):
-        q = float(stdtrit(n - 1, (1 + level) / 2))
-        low, low_error = _mean_and_error(solved[2 * i], problems[2 * i], units[i], n)
-        high, high_error = _mean_and_error(solved[2 * i + 1], problems[2 * i + 1], units[i], n)
-        low -= q * low_error
-        if high > 0:
-            # The variance of a small agreement grows with it, that of its square root does not.
-            high = (math.sqrt(high) + q * high_error / (2 * math.sqrt(high))) ** 2
-        largest = source.prior.largest_score(source.n_classes)
-        intervals.append((max(0.0, min(low, score)), min(largest, max(high, score))))
-    return intervals
+    low -= q * low_error
+    if high > 0:
+        # The variance of a small agreement grows with it, that of its square root does not.
+        high = (math.sqrt(high) + q * high_error / (2 * math.sqrt(high))) ** 2
+    largest = source.prior.largest_score(source.n_classes)
+    return max(0.0, min(low, score)), min(largest, max(high, score))
 
 
 def _with_one_more(source: Problem, used: Mask, n: int) -> tuple[Problem, Problem]:
@@ -181,12 +164,8 @@ def _bias_of_marginal_prior(problem: Problem, share: Floats, beta: float) -> flo
     """Return n times the bias of the agreement of n pairs that comes from their own prior.
 
     The second-order term of the agreement's expansion in the mean posteriors, at a fixed
-    inverse temperature. For hard decisions that all agree it is -(K - 1) / 2, the bias of an
-    entropy [1]_.
-
-    References
-    ----------
-    .. [1] G. A. Miller, "Note on the bias of information estimates", 1955.
+    inverse temperature. For hard decisions that all agree it is -(K - 1) / 2, Miller's bias of
+    an entropy.
     """
     p, q = (posteriors(x, beta) for x in (problem.a, problem.b))
     w = torch.from_numpy(share).to(p)

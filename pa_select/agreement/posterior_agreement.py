@@ -9,25 +9,22 @@ import numpy as np
 
 from pa_select.agreement.inputs import suspicious_scores as _notices
 from pa_select.agreement.inputs.problem import (
-    Problem,
     check_one_problem,
     check_problem,
     check_problems,
     is_batch,
 )
-from pa_select.agreement.inputs.validation import as_labels, check_beta, check_tol, is_raise
+from pa_select.agreement.inputs.validation import check_beta, check_groups, check_tol, is_raise
 from pa_select.agreement.pairs.paired_scores import concatenate
-from pa_select.agreement.result import PosteriorAgreement, raise_failures, warn_of_failures
+from pa_select.agreement.result import NotAllSolvedError, PosteriorAgreement
 from pa_select.agreement.solved_problems import solve_problems
 from pa_select.agreement.solver import kernel_sums as _kernel
 from pa_select.agreement.solver.marginal_sums import ModelRuns, marginal_kernel
-from pa_select.agreement.standard_errors import check_groups
+from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import (
     Device,
     ErrorScore,
     Groups,
-    Ints,
-    Labels,
     Matrix,
     Prior,
     Scores,
@@ -36,7 +33,7 @@ from pa_select.utils.typing import (
 )
 
 if TYPE_CHECKING:
-    from pa_select.agreement.pairs.processes import Processes
+    from pa_select.agreement.pairs.sharded_scores import Processes
 
 
 def posterior_agreement(
@@ -107,7 +104,7 @@ def posterior_agreement(
         Wrong weights, priors and other arguments always raise an error.
     return_path : bool, default=False
         Whether to keep the points that were evaluated, in ``path`` of the result: the inverse
-        temperatures in their order, the kernel, and the bounds that were known.
+        temperatures in their order, and the kernel.
 
     Returns
     -------
@@ -191,11 +188,14 @@ def posterior_agreement(
         return_path=return_path,
     )
     everything = output if isinstance(output, list) else [output]
-    warn_of_failures(everything)
     results = [result for result in everything if result.failure is None]
-    _notices.warn_of_probabilities(
-        [_notices.which_are_probabilities(*result.source[:2]) for result in results]
-    )
+    failed = [(i, r.failure) for i, r in enumerate(everything) if r.failure is not None]
+    if failed:
+        warn_caller(
+            f"{len(failed)} of {len(everything)} problems have no agreement, and their results "
+            f"are nan. The first, problem {failed[0][0]}: {failed[0][1]}"
+        )
+    _notices.warn_of_probabilities([result.source for result in results])
     if process_group is None:
         _notices.warn_of_disjoint_pairs((r.source, r.terms) for r in results)
     if isinstance(prior, str) and prior == "uniform" and process_group is None:
@@ -218,11 +218,10 @@ def agreements(
     return_path: bool = False,
 ) -> Any:
     """Compute what `posterior_agreement` does, without its warnings about the scores."""
-    isolate = not is_raise(error_score)
-    if isolate and process_group is not None:
+    isolate, shared = not is_raise(error_score), process_group is not None
+    if shared and isolate:
         raise ValueError("error_score: expected 'raise' with a process_group, got nan.")
-    with nullcontext() if process_group is None else _joined(process_group) as processes:
-        shared = processes is not None
+    with _joined(process_group) if shared else nullcontext() as processes:
         if shared and groups is not None:
             raise ValueError(
                 "groups: expected None with a process_group, since groups may cross shards."
@@ -233,7 +232,10 @@ def agreements(
         check = check_problems if many else check_one_problem
         known = check(scores_a, scores_b, sample_weight, prior, shard=shared, failures=failures)
         problems = list(known.values())
-        codes = [None if groups is None else _check_groups(groups, p) for p in problems]
+        codes = [
+            None if groups is None else check_groups(groups, len(problem.weight), problem)
+            for problem in problems
+        ]
         shard = None
         if processes is not None:
             from pa_select.agreement.pairs.sharded_scores import share
@@ -253,19 +255,16 @@ def agreements(
         results = dict(zip(known, solved, strict=True))
         results |= {i: PosteriorAgreement.failed(e) for i, e in (failures or {}).items()}
         ordered = [results[i] for i in sorted(results)]
-        if not isolate:
-            raise_failures(ordered)
+        reasons = [result.failure for result in ordered if result.failure is not None]
+        if reasons and not isolate:
+            raise NotAllSolvedError(reasons[0], ordered)
         return ordered if many else ordered[0]
 
 
 def _joined(process_group: object) -> AbstractContextManager[Processes]:
-    from pa_select.agreement.pairs.processes import joined
+    from pa_select.agreement.pairs.sharded_scores import joined
 
     return joined(process_group)
-
-
-def _check_groups(groups: Labels, problem: Problem) -> Ints:
-    return check_groups(as_labels(groups, "groups", problem), len(problem.weight))
 
 
 def pa_kernel(
@@ -320,7 +319,7 @@ def pa_kernel(
     array([0.    , 0.1936, 0.4574])
     """
     problem = check_problem(scores_a, scores_b, sample_weight, prior)
-    _notices.warn_of_probabilities([_notices.which_are_probabilities(problem.a, problem.b)])
+    _notices.warn_of_probabilities([problem])
     betas = check_beta(beta)
     pairs = concatenate([problem])
     flat = betas.ravel()

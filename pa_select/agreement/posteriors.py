@@ -208,14 +208,11 @@ class EntropyChange(NamedTuple):
     of_average : float
         Change of the entropy of the average posterior, the mean over rows of each class's
         posterior.
-    of_ranked_average : float
-        The same after each row's posteriors were sorted, the predicted class first.
     """
 
     n_rows: int
     of_rows: float
     of_average: float
-    of_ranked_average: float
 
 
 def entropy_change(source: Problem, beta: float, y: Labels | None = None) -> EntropyChange:
@@ -224,19 +221,17 @@ def entropy_change(source: Problem, beta: float, y: Labels | None = None) -> Ent
     if y is not None:
         used[used] = right_rows(source, y)
     if not used.any():
-        return EntropyChange(0, np.nan, np.nan, np.nan)
+        return EntropyChange(0, np.nan, np.nan)
     weight = torch.from_numpy(source.weight[used] / source.weight[used].sum())
     rows = source.a[torch.from_numpy(used).to(source.a.device)]
     before, after = (_entropies(posteriors(rows, b).cpu(), weight) for b in (1.0, beta))
     return EntropyChange(len(rows), *(x - y for x, y in zip(after, before, strict=True)))
 
 
-def _entropies(p: torch.Tensor, weight: torch.Tensor) -> tuple[float, float, float]:
-    """Return the mean entropy, and the entropy of the mean, without and with sorting."""
-    ranked = p.sort(1, descending=True).values
-    means = weight @ torch.special.entr(p), weight @ p, weight @ ranked
-    of_means = (torch.special.entr(mean) for mean in means[1:])
-    return (float(means[0].sum()), *(float(entropy.sum()) for entropy in of_means))  # type: ignore[return-value]
+def _entropies(p: torch.Tensor, weight: torch.Tensor) -> tuple[float, float]:
+    """Return the mean entropy, and the entropy of the mean."""
+    mean_entropy, of_mean = weight @ torch.special.entr(p), torch.special.entr(weight @ p)
+    return float(mean_entropy.sum()), float(of_mean.sum())
 
 
 class Generalization(NamedTuple):

@@ -19,9 +19,7 @@ from pa_select.agreement.posteriors import (
     entropy_change,
     generalization,
 )
-from pa_select.utils.html import bar_cell, html_table
-from pa_select.utils.messages import warn_caller
-from pa_select.utils.typing import Floats, Ints, Labels
+from pa_select.utils.typing import Floats, Labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,17 +37,11 @@ class SolverPath:
     error : ndarray of shape (n_points,)
         By how much a value of `kernel` may be wrong: 0, but for points that were evaluated in
         single precision, as large problems are far from their maximum.
-    score : ndarray of shape (n_points,)
-        The best value that was certain after the round of each point.
-    upper_bound : ndarray of shape (n_points,)
-        The upper bound of the kernel at every inverse temperature after that round.
-    round : ndarray of shape (n_points,)
-        The number of that round, from 0. The points of a round are evaluated together.
 
     Notes
     -----
-    The limits at 0 and infinity are known before the first round. If nothing can exceed them, for
-    example because all pairs agree, there are no points. ``pandas.DataFrame(vars(path))`` has a
+    The limits at 0 and infinity are known before. If nothing can exceed them, for example because
+    all pairs agree, there are no points. ``pandas.DataFrame(vars(path))`` has a
     row for each point.
 
     Examples
@@ -59,27 +51,18 @@ class SolverPath:
     >>> rng = np.random.default_rng(0)
     >>> logits = 3 * rng.normal(size=(500, 4))
     >>> noisy = logits + rng.normal(size=(500, 4))
-    >>> result = posterior_agreement(logits, noisy, return_path=True)
-    >>> path = result.path
-    >>> for beta, kernel in list(zip(path.beta, path.kernel, strict=True))[6:10]:
-    ...     print(f"{kernel:.3f} nats at beta = {beta:.2f}")
-    0.976 nats at beta = 1.55
-    1.004 nats at beta = 2.44
-    0.950 nats at beta = 3.85
-    0.802 nats at beta = 6.07
-    >>> bool(np.isclose(path.kernel.max(), result.score))
-    True
+    >>> path = posterior_agreement(logits, noisy, return_path=True).path
+    >>> best = path.kernel.argmax()
+    >>> print(f"{path.kernel[best]:.3f} nats at beta = {path.beta[best]:.2f}")
+    1.005 nats at beta = 2.28
     """
 
     beta: Floats
     kernel: Floats
     error: Floats
-    score: Floats
-    upper_bound: Floats
-    round: Ints
 
     def __repr__(self) -> str:
-        return f"SolverPath({len(self.beta)} points in {len(set(self.round.tolist()))} rounds)"
+        return f"SolverPath({len(self.beta)} points)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,32 +151,14 @@ class PosteriorAgreement:
     def __repr__(self) -> str:
         if self.failure is not None:
             return f"PosteriorAgreement(score=nan, failure={self.failure!r})"
+        prior = CheckedPrior() if self.source is None else self.source.prior
+        most = prior.largest_score(self.n_classes)
         return (
             f"PosteriorAgreement(score={self.score:.6g} nats per pair (certified to "
-            f"{self.gap:.1g}; largest possible {self._most():.6g}), beta={self.beta:.6g}, "
+            f"{self.gap:.1g}; largest possible {most:.6g}), beta={self.beta:.6g}, "
             f"standard_error={self.standard_error:.2g}, "
             f"agreement_rate={self.agreement_rate:.4g}, n_pairs={self.n_pairs}, "
             f"n_classes={self.n_classes}, n_evaluations={self.n_evaluations})"
-        )
-
-    def _most(self) -> float:
-        """Return the largest possible score."""
-        prior = CheckedPrior() if self.source is None else self.source.prior
-        return prior.largest_score(self.n_classes)
-
-    def _repr_html_(self) -> str:
-        if self.failure is not None:
-            return html_table(f"No posterior agreement: {self.failure}", [], [])
-        most = self._most()
-        score = f"{self.score:.3g} ± {self.standard_error:.1g} of at most {most:.3g} nats"
-        rate = f"{self.agreement_rate:.1%} of {self.n_pairs} pairs"
-        return html_table(
-            f"Posterior agreement at the inverse temperature {self.beta:.3g}",
-            [],
-            [
-                ("agreement", [bar_cell(self.score, most, score)]),
-                ("same prediction", [bar_cell(self.agreement_rate, 1, rate)]),
-            ],
         )
 
     def decompose(self, y: Labels | None = None) -> dict[str, Part]:
@@ -232,8 +197,6 @@ class PosteriorAgreement:
         >>> parts = result.decompose(y)
         >>> {name: (part.n_pairs, round(part.total, 1)) for name, part in parts.items()}
         {'agree_right': (143, 133.6), 'agree_wrong': (9, 4.9), 'disagree': (48, -10.8)}
-        >>> bool(np.isclose(sum(part.total for part in parts.values()), result.terms.sum()))
-        True
         """
         return decompose(source_of(self), self.terms, self.beta, y)
 
@@ -304,14 +267,11 @@ class PosteriorAgreement:
         Notes
         -----
         The thesis reports :math:`\Delta H = H(\beta^*) - H(1)` "with the average posterior
-        over correctly classified observations" [1]_. It does not say in which order of the
-        classes it averages. In the order of the columns (`of_average`) the average over
-        balanced classes stays close to uniform, so that its entropy says how balanced the
-        predictions are, more than how certain: it may rise while every row becomes more
-        certain. The thesis's values go down to -3.05 with 10 balanced classes. Neither that
-        average nor nats, which end at log(10) = 2.30, allow this, but the average of sorted
-        posteriors in bits does (`of_ranked_average` divided by log(2)). `confidence` has the mean
-        entropy of each group of pairs, whose change is `of_rows` for the rows of that group.
+        over correctly classified observations" [1]_, without the order of the classes in which
+        it averages. In the order of the columns (`of_average`) the average over balanced classes
+        stays close to uniform: its entropy says how balanced the predictions are, more than how
+        certain, and may rise while every row becomes more certain. The thesis's values, down to
+        -3.05 with 10 balanced classes, are beyond what this average can change in nats.
 
         References
         ----------
@@ -319,24 +279,14 @@ class PosteriorAgreement:
 
         Examples
         --------
-        Noise on iris makes this classifier over-confident. At `beta` its rows are less certain
-        by 0.55 nats, which the average posterior of the three balanced classes hardly shows:
-
-        >>> from sklearn.datasets import load_iris
-        >>> from sklearn.model_selection import train_test_split
-        >>> from sklearn.naive_bayes import GaussianNB
-        >>> from pa_select import class_scores, posterior_agreement
-        >>> from pa_select.shifts import GaussianNoise
-        >>> data = load_iris(return_X_y=True)
-        >>> X_train, X, y_train, y = train_test_split(
-        ...     *data, test_size=0.5, stratify=data[1], random_state=0
-        ... )
-        >>> model = GaussianNB().fit(X_train, y_train)
-        >>> noisy = GaussianNoise(1, relative=True)(X).X
-        >>> before, after = (class_scores(model, rows)[0] for rows in (X, noisy))
-        >>> change = posterior_agreement(before, after, prior="marginal").entropy_change(y)
-        >>> print(f"rows {change.of_rows:+.2f}, average {change.of_average:+.3f} nats")
-        rows +0.55, average -0.002 nats
+        >>> import numpy as np
+        >>> from pa_select import posterior_agreement
+        >>> rng = np.random.default_rng(0)
+        >>> logits = 5 * rng.normal(size=(200, 3))
+        >>> result = posterior_agreement(logits, logits + 2 * rng.normal(size=(200, 3)))
+        >>> change = result.entropy_change()
+        >>> print(f"{change.of_rows:+.2f} nats in the mean over {change.n_rows} rows")
+        -0.07 nats in the mean over 200 rows
         """
         return entropy_change(source_of(self), self.beta, y)
 
@@ -374,15 +324,10 @@ class PosteriorAgreement:
 
         >>> import numpy as np
         >>> from pa_select import posterior_agreement
-        >>> rng = np.random.default_rng(0)
-        >>> logits = 3 * rng.normal(size=(500, 4))
-        >>> good = posterior_agreement(logits, logits + rng.normal(size=(500, 4)))
         >>> same_class = np.tile([5.0, 0, 0, 0], (10, 1))
         >>> constant = posterior_agreement(same_class, same_class)
-        >>> for result in (good, constant):
-        ...     error, divergence = result.generalization()
-        ...     print(f"{result.score:.2f} {error:.2f} {divergence:.2f}")
-        1.00 -0.73 0.00
+        >>> error, divergence = constant.generalization()
+        >>> print(f"{constant.score:.2f} {error:.2f} {divergence:.2f}")
         1.39 -1.39 1.39
         """
         return generalization(source_of(self), self.beta)
@@ -433,21 +378,3 @@ class NotAllSolvedError(RuntimeError):
 
     def __str__(self) -> str:
         return str(self.args[0])
-
-
-def raise_failures(results: list[PosteriorAgreement]) -> None:
-    """Raise an error with all results if one of them has a failure."""
-    failed = [result.failure for result in results if result.failure is not None]
-    if failed:
-        raise NotAllSolvedError(failed[0], results)
-
-
-def warn_of_failures(results: list[PosteriorAgreement]) -> None:
-    """Warn once if results have a failure."""
-    failed = [(i, r.failure) for i, r in enumerate(results) if r.failure is not None]
-    if failed:
-        number, reason = failed[0]
-        warn_caller(
-            f"{len(failed)} of {len(results)} problems have no agreement, and their results are "
-            f"nan. The first, problem {number}: {reason}"
-        )

@@ -149,21 +149,18 @@ def solve_pairs(
 
 
 class _Log:
-    """What a solver reports of a batch of problems, kept for their paths."""
+    """The points that a solver reports of a batch of problems, kept for their paths."""
 
     def __init__(self) -> None:
-        self.rounds: list[tuple[Any, ...]] = []
+        self.rounds: list[Points] = []
 
     def __call__(self, value: Floats, upper: Floats, points: Points) -> None:
-        problem, beta, kernel, error = points
-        number = np.full(len(problem), len(self.rounds))
-        self.rounds.append((problem, beta, kernel, error, value[problem], upper[problem], number))
+        self.rounds.append(points)
 
     def path(self, problem: int) -> SolverPath:
         """Return the path of one problem, which may be empty."""
         if not self.rounds:  # no problem needed an evaluation
-            none = np.empty(0)
-            return SolverPath(none, none, none, none, none, none.astype(np.int64))
+            return SolverPath(*np.empty((3, 0)))
         owner, *columns = map(np.concatenate, zip(*self.rounds, strict=True))
         return SolverPath(*(column[owner == problem] for column in columns))
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.p_values import p_value
-from pa_select.utils.typing import Floats, Ints, Labels
+from pa_select.utils.typing import Floats, Ints
 
 # The deviations of this many pairs are held at once: it bounds the memory, not the result.
 _PAIRS_AT_ONCE = 1 << 20
@@ -130,22 +130,3 @@ def _used_parts(terms: Floats, weight: Floats) -> Iterator[tuple[Floats, Floats]
         rows = slice(begin, begin + _PAIRS_AT_ONCE)
         used = weight[rows] > 0
         yield terms[rows][used], weight[rows][used]
-
-
-def check_groups(groups: Labels, n: int) -> Ints:
-    """Return the groups of n pairs, of one type and none missing, as integers."""
-    values = np.asarray(groups)
-    if values.shape != (n,):
-        raise ValueError(f"groups: expected one for each of {n} pairs, got shape {values.shape}.")
-    # A comparison with pandas' NA is neither True nor False.
-    missing = np.array([v is None or (v != v) is not False for v in values.tolist()])
-    if missing.any():
-        row = int(missing.argmax())
-        raise ValueError(
-            f"groups: expected a value for each pair, got {values[row]} in row {row}."
-        )
-    try:
-        return np.unique(values, return_inverse=True)[1].astype(np.int64)
-    except TypeError as error:
-        kinds = sorted({type(value).__name__ for value in values.tolist()})
-        raise TypeError(f"groups: expected values of one type, got {kinds}.") from error

@@ -7,7 +7,6 @@ from pa_select.assessment.feature_measures import (
     invariance,
 )
 from pa_select.assessment.norm_measures import norm_measures, path_norm
-from pa_select.assessment.pac_bayes import pac_bayes_bound
 from pa_select.assessment.prediction_measures import (
     PredictionMeasures,
     SampleGap,
@@ -16,7 +15,7 @@ from pa_select.assessment.prediction_measures import (
 )
 from pa_select.assessment.rank_correlation import RankCorrelation, rank_correlation
 from pa_select.assessment.robustness_curve import RobustnessCurve, robustness_curve
-from pa_select.assessment.sharpness import Sharpness, sharpness
+from pa_select.assessment.sharpness import Sharpness, pac_bayes_bound, sharpness
 
 __all__ = [
     "FeatureDiscrepancy",

@@ -10,7 +10,11 @@ from sklearn.utils import check_random_state
 
 from pa_select.scores.features import features_of
 from pa_select.utils.arrays import check_column
-from pa_select.utils.typing import Floats, Labels, RandomState, Rows
+from pa_select.utils.typing import Floats, Labels, Rows
+
+# So many rows, always the same ones, are compared by the maximum mean discrepancy, whose cost is
+# quadratic.
+_MOST_ROWS = 1000
 
 
 class FeatureDiscrepancy(NamedTuple):
@@ -35,9 +39,7 @@ class FeatureDiscrepancy(NamedTuple):
     centroid_distance: float
 
 
-def feature_discrepancy(
-    features_a: Rows, features_b: Rows, *, max_rows: int = 1000, random_state: RandomState = None
-) -> FeatureDiscrepancy:
+def feature_discrepancy(features_a: Rows, features_b: Rows) -> FeatureDiscrepancy:
     """Compare two samples of features, row by row and as distributions.
 
     Parameters
@@ -45,10 +47,6 @@ def feature_discrepancy(
     features_a, features_b : array-like of shape (n, n_features)
         Representations of the same rows in two environments, for example from a
         `LayerFeatures`.
-    max_rows : int, default=1000
-        Largest number of rows for the maximum mean discrepancy, whose cost is quadratic.
-    random_state : int, RandomState instance or None, default=None
-        Chooses these rows; with None they are the same in each call.
 
     Returns
     -------
@@ -62,7 +60,8 @@ def feature_discrepancy(
     Notes
     -----
     The maximum mean discrepancy uses a Gaussian kernel, whose width is the median distance
-    between rows, and the biased estimate, which is 0 for equal samples.
+    between rows, and the biased estimate, which is 0 for equal samples. Of more than 1000 rows
+    it takes 1000 random ones, the same in each call.
 
     References
     ----------
@@ -83,14 +82,11 @@ def feature_discrepancy(
     a, b = _paired(features_a, features_b)
     if len(a) < 2:
         raise ValueError(f"features_a: expected at least 2 rows, got {len(a)}.")
-    if max_rows < 2:
-        raise ValueError(f"max_rows: expected at least 2, got {max_rows!r}.")
     norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
     cosines = np.divide((a * b).sum(1), norms, out=np.zeros(len(a)), where=norms > 0)
     rows = np.arange(len(a))
-    if len(a) > max_rows:
-        rng = check_random_state(0 if random_state is None else random_state)
-        rows = np.sort(rng.choice(len(a), max_rows, replace=False))
+    if len(a) > _MOST_ROWS:
+        rows = np.sort(check_random_state(0).choice(len(a), _MOST_ROWS, replace=False))
     return FeatureDiscrepancy(
         cosine_similarity=float(cosines.mean()),
         mmd=_mmd(a[rows], b[rows]),

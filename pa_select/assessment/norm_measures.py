@@ -56,10 +56,9 @@ def norm_measures(
 
     Notes
     -----
-    A batch normalisation is folded into the layer before it, with its running statistics. It
-    has to come directly after a linear or convolutional layer, in the order in which the
-    network registers its layers: folding across a ReLU would change the function. Biases are
-    ignored.
+    A batch normalisation is folded into the layer before it, with its running statistics: in
+    the order in which the network registers its layers, it has to come directly after a linear
+    or convolutional one. Biases are ignored.
 
     The weights of a convolution are read as a matrix with a row for each output channel, as
     in the study [1]_. The spectral norm of this matrix differs from the norm of the convolution

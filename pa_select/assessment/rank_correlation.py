@@ -34,10 +34,6 @@ class RankCorrelation:
         Ends of the bootstrap percentile intervals; nan without a bootstrap.
     n_models : ndarray of shape (n_measures, n_gaps)
         Number of models with both values.
-    n_missing : ndarray of shape (n_measures, n_gaps)
-        Number of models that lack a value.
-    confidence_level : float
-        Confidence level of the intervals.
     """
 
     measures: list[str]
@@ -48,8 +44,6 @@ class RankCorrelation:
     low: Floats
     high: Floats
     n_models: Index
-    n_missing: Index
-    confidence_level: float
 
     def __repr__(self) -> str:
         return (
@@ -64,7 +58,7 @@ class RankCorrelation:
         -------
         pandas.DataFrame
             A row for each measure and gap, with the columns "measure", "gap", "tau", "low",
-            "high", "p_value", "p_adjusted", "n_models" and "n_missing".
+            "high", "p_value", "p_adjusted" and "n_models".
 
         Raises
         ------
@@ -72,7 +66,7 @@ class RankCorrelation:
             If pandas, which comes with the extra ``plot``, is missing.
         """
         names = [(measure, gap) for measure in self.measures for gap in self.gaps]
-        columns = ("tau", "low", "high", "p_value", "p_adjusted", "n_models", "n_missing")
+        columns = ("tau", "low", "high", "p_value", "p_adjusted", "n_models")
         return optional_import("pandas", "plot").DataFrame(
             {"measure": [m for m, _ in names], "gap": [g for _, g in names]}
             | {column: getattr(self, column).ravel() for column in columns}
@@ -89,8 +83,7 @@ def rank_correlation(
 ) -> RankCorrelation:
     """Compute rank correlations of measures of models with what the models lose.
 
-    A useful measure of robustness, posterior agreement or another, orders models as their
-    losses under a shift do. If tau is negative, models with a higher measure lose less.
+    If tau is negative, models with a higher measure lose less.
 
     Parameters
     ----------
@@ -165,7 +158,7 @@ def rank_correlation(
 
     shape = len(x), len(y)
     tau, p_value = np.full(shape, np.nan), np.full(shape, np.nan)
-    there = (~np.isnan(x)).astype(np.intp) @ (~np.isnan(y)).T.astype(np.intp)
+    n_models = (~np.isnan(x)).astype(np.intp) @ (~np.isnan(y)).T.astype(np.intp)
     for i, j in product(*map(range, shape)):
         both = ~(np.isnan(x[i]) | np.isnan(y[j]))
         if both.sum() >= 2:
@@ -186,9 +179,7 @@ def rank_correlation(
         adjust_by_holm(p_value),
         low,
         high,
-        there,
-        x.shape[1] - there,
-        float(confidence_level),
+        n_models,
     )
 
 
@@ -228,17 +219,13 @@ def _replicates(x: Floats, y: Floats, n: int, random_state: RandomState) -> Floa
         (~(np.isnan(z[:, first]) | np.isnan(z[:, second]))).astype(np.float64) for z in (x, y)
     )
     untied_x, untied_y = sign_x**2, sign_y**2
-    complete = bool(known_x.all() and known_y.all())
     rng = check_random_state(0 if random_state is None else random_state)
     counts = rng.multinomial(n_models, np.full(n_models, 1 / n_models), n)
     result = np.empty((n, len(x), len(y)))
     for replicate, drawn in zip(result, counts, strict=True):
         weight = (drawn[first] * drawn[second]).astype(np.float64)
         concordance = (sign_x * weight) @ sign_y.T
-        if complete:
-            pairs = np.outer(untied_x @ weight, untied_y @ weight)
-        else:
-            pairs = ((untied_x * weight) @ known_y.T) * ((known_x * weight) @ untied_y.T)
+        pairs = ((untied_x * weight) @ known_y.T) * ((known_x * weight) @ untied_y.T)
         replicate[:] = np.nan
         np.divide(concordance, np.sqrt(pairs), out=replicate, where=pairs > 0)
     return result

@@ -1,20 +1,22 @@
-"""How much the weights of a network may be disturbed before its accuracy falls."""
+"""How much a network's weights may be disturbed before its accuracy falls; PAC-Bayes bound."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from sklearn.utils import check_random_state
 from torch import nn
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from pa_select.assessment.norm_measures import folded
 from pa_select.scores.class_scores import columns_of
 from pa_select.utils.arrays import check_column
-from pa_select.utils.estimators import first_output
+from pa_select.utils.estimators import first_output, module_of
 from pa_select.utils.typing import Labels, Module, RandomState, Rows
 
 _KINDS = ("pac_bayes", "worst")
@@ -33,19 +35,12 @@ class Sharpness(NamedTuple):
         Largest scale found for which the accuracy falls by at most the deviation; 0 if it
         always falls by more, infinite if it never does. The flatness 1 / sigma ** 2 ranks
         models in the opposite order.
-    sigma_above : float
-        A scale, larger by at most the tolerance, for which the accuracy falls by more.
     accuracy : float
         Accuracy without a disturbance.
-    disturbed_accuracy : float
-        Accuracy at `sigma`: the mean over the draws of noise, or the lowest over the starts
-        of the ascent.
     """
 
     sigma: float
-    sigma_above: float
     accuracy: float
-    disturbed_accuracy: float
 
 
 def sharpness(
@@ -102,16 +97,14 @@ def sharpness(
 
     Notes
     -----
-    First, batch normalisations are folded into the layers before them, as in
-    `norm_measures`. All scales are tried with the same draws. The scale is doubled or halved
-    until it is bracketed, then its logarithm is bisected. If the accuracy does not fall
-    steadily, the search finds one of several crossings.
+    First, batch normalisations are folded as in `norm_measures`. All scales are tried with the
+    same draws. The scale is doubled or halved until it is bracketed, then its logarithm is
+    bisected; if the accuracy does not fall steadily, this finds one of several crossings.
 
     Magnitude-aware noise has the variance sigma ** 2 * w ** 2 + 1e-6. The ascent starts at a
     random point of the box and moves by the signs of the gradient over all rows, in steps of
-    2.5 / n_steps of the box, so that it needs no learning rate. The ascent climbs the loss,
-    so sigma depends on the scale of the logits. The ascent may miss the maximum, so the true
-    worst disturbance may reach the limit at a smaller sigma.
+    2.5 / n_steps of the box. It climbs the loss, so sigma depends on the scale of the logits, and
+    it may miss the maximum: the worst disturbance may reach the limit at a smaller sigma.
 
     References
     ----------
@@ -140,9 +133,9 @@ def sharpness(
         if not isinstance(number, (int, np.integer)) or number < 1:
             raise ValueError(f"{name}: expected a positive integer, got {number!r}.")
     network = folded(module, "module")
-    weights = [parameter.detach().clone() for parameter in network.parameters()]
-    if not weights:
+    if next(network.parameters(), None) is None:
         raise ValueError("module: expected a network with parameters, got none.")
+    weights = parameters_to_vector(network.parameters()).detach()
     rows = X if isinstance(X, torch.Tensor) else torch.as_tensor(np.require(X, requirements="W"))
     n_classes = _outputs(network.requires_grad_(), rows[:1]).shape[1]
     known = np.asarray(getattr(module, "classes_", np.arange(n_classes)))
@@ -151,7 +144,7 @@ def sharpness(
     disturbed = _Disturbed(
         network,
         list(torch.split(rows, batch_size)),
-        list(torch.split(torch.as_tensor(labels, device=weights[0].device), batch_size)),
+        list(torch.split(torch.as_tensor(labels, device=weights.device), batch_size)),
         weights,
         [int(seed) for seed in seeds.randint(2**31 - 1, size=n_draws)],
         n_steps if kind == "worst" else 0,
@@ -160,20 +153,78 @@ def sharpness(
     return _largest(disturbed, deviation, tol)
 
 
+def pac_bayes_bound(module: Module, initial: Module, sigma: float, n_rows: int) -> float:
+    r"""Compute the complexity term of the PAC-Bayes bound around the initial weights.
+
+    Parameters
+    ----------
+    module : torch.nn.Module or fitted skorch net
+        The trained network.
+    initial : torch.nn.Module
+        The same network before training.
+    sigma : float
+        The sharpness of `module`, from `sharpness` with ``kind="pac_bayes"``; positive.
+    n_rows : int
+        Number of rows that `module` was trained on.
+
+    Returns
+    -------
+    float
+        :math:`\|w - w^0\|^2 / \sigma^2 + \log(m / \sigma) + 10` over all parameters. Lower
+        values are meant to go with better generalisation.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the modules have other parameters, or a number is not positive.
+
+    References
+    ----------
+    .. [1] "Benchmarking Robustness Measures", appendix C.3 (equation 17).
+    .. [2] Y. Jiang et al., "Fantastic generalization measures and where to find them", 2019,
+       appendix C.4.
+
+    Examples
+    --------
+    >>> import copy, torch
+    >>> from pa_select.assessment import pac_bayes_bound
+    >>> trained = torch.nn.Linear(3, 2)
+    >>> initial = copy.deepcopy(trained)
+    >>> with torch.no_grad():
+    ...     _ = trained.bias.add_(1)
+    >>> round(pac_bayes_bound(trained, initial, sigma=0.5, n_rows=100), 3)  # 8 + log(200) + 10
+    23.298
+    """
+    for name, number in (("sigma", sigma), ("n_rows", n_rows)):
+        if not 0 < number < math.inf:
+            raise ValueError(f"{name}: expected a positive number, got {number!r}.")
+    sides = []
+    for name, network in (("module", module), ("initial", initial)):
+        parameters = getattr(module_of(network), "named_parameters", None)
+        if parameters is None:
+            raise TypeError(f"{name}: expected a torch module, got {type(network).__name__}.")
+        sides.append({key: values.detach().cpu().double() for key, values in parameters()})
+    shapes = [{key: tuple(values.shape) for key, values in side.items()} for side in sides]
+    if shapes[0] != shapes[1]:
+        raise ValueError(f"initial: expected parameters {shapes[0]}, got {shapes[1]}.")
+    trained, before = sides
+    distance = sum(float((trained[key] - before[key]).square().sum()) for key in trained)
+    return distance / sigma**2 + math.log(n_rows / sigma) + 10
+
+
 def _largest(disturbed: _Disturbed, deviation: float, tol: float) -> Sharpness:
     """Bracket the largest scale that costs at most the deviation, then bisect."""
-    accuracy = kept = disturbed.share_right()
+    accuracy = disturbed.share_right()
     # Allow for the rounding of accuracies.
     least = accuracy - deviation - 1e-12
     good, bad, sigma = 0.0, math.inf, 2.0**-6
     while bad == math.inf or good == 0 or bad > good * (1 + tol):
         if sigma > _MOST:
-            return Sharpness(math.inf, math.inf, accuracy, kept)
+            return Sharpness(math.inf, accuracy)
         if sigma < _LEAST:
-            return Sharpness(0.0, bad, accuracy, accuracy)
-        lowered = disturbed.accuracy(sigma)
-        if lowered >= least:
-            good, kept = sigma, lowered
+            return Sharpness(0.0, accuracy)
+        if disturbed.accuracy(sigma) >= least:
+            good = sigma
         else:
             bad = sigma
         if bad == math.inf:
@@ -182,7 +233,7 @@ def _largest(disturbed: _Disturbed, deviation: float, tol: float) -> Sharpness:
             sigma /= 2
         else:
             sigma = math.sqrt(good * bad)
-    return Sharpness(good, bad, accuracy, kept)
+    return Sharpness(good, accuracy)
 
 
 def _outputs(network: nn.Module, rows: torch.Tensor) -> torch.Tensor:
@@ -205,7 +256,8 @@ class _Disturbed:
     network: nn.Module
     rows: list[torch.Tensor]
     labels: list[torch.Tensor]
-    weights: list[torch.Tensor]
+    #: All undisturbed weights, one after the other.
+    weights: torch.Tensor
     seeds: list[int]
     #: Steps of the ascent; 0 for normal noise.
     n_steps: int
@@ -229,50 +281,37 @@ class _Disturbed:
         return sum(right) / sum(map(len, self.labels))
 
     def _disturb(self, sigma: float, generator: torch.Generator) -> None:
-        units = [w.abs() if self.magnitude_aware else torch.ones_like(w) for w in self.weights]
+        unit = self.weights.abs() if self.magnitude_aware else torch.ones_like(self.weights)
         if self.n_steps:
-            boxes = [sigma * unit for unit in units]
-            draws = [2 * self._uniform(w, generator) - 1 for w in self.weights]
-            self._write([box * draw for box, draw in zip(boxes, draws, strict=True)])
+            box = sigma * unit
+            self._move(box * (2 * self._drawn(torch.rand, generator) - 1))
             for _ in range(self.n_steps):
-                self._ascend(boxes)
+                self._ascend(box)
         else:
             floor = _FLOOR if self.magnitude_aware else 0.0
-            scales = [(sigma**2 * unit**2 + floor**2).sqrt() for unit in units]
-            self._write([s * self._normal(s, generator) for s in scales])
+            scale = (sigma**2 * unit**2 + floor**2).sqrt()
+            self._move(scale * self._drawn(torch.randn, generator))
 
-    def _ascend(self, boxes: list[torch.Tensor]) -> None:
+    def _ascend(self, box: torch.Tensor) -> None:
         """Take one step to a higher loss, clipped to the box."""
         parameters = list(self.network.parameters())
-        totals = [torch.zeros_like(weight) for weight in self.weights]
+        total = torch.zeros_like(self.weights)
         for rows, labels in zip(self.rows, self.labels, strict=True):
-            loss = nn.functional.cross_entropy(
-                _outputs(self.network, rows), labels, reduction="sum"
+            outputs = _outputs(self.network, rows)
+            loss = nn.functional.cross_entropy(outputs, labels, reduction="sum")
+            total += parameters_to_vector(
+                torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)
             )
-            gradients = torch.autograd.grad(
-                loss, parameters, allow_unused=True, materialize_grads=True
-            )
-            for total, gradient in zip(totals, gradients, strict=True):
-                total += gradient
-        steps = []
-        for parameter, weight, box, total in zip(
-            parameters, self.weights, boxes, totals, strict=True
-        ):
-            step = parameter.detach() - weight + 2.5 / self.n_steps * box * total.sign()
-            steps.append(step.clamp(-box, box))
-        self._write(steps)
+        moved = parameters_to_vector(parameters).detach() - self.weights
+        self._move((moved + 2.5 / self.n_steps * box * total.sign()).clamp(-box, box))
 
-    def _write(self, changes: list[torch.Tensor]) -> None:
-        with torch.no_grad():
-            for parameter, weight, change in zip(
-                self.network.parameters(), self.weights, changes, strict=True
-            ):
-                parameter.copy_(weight + change)
+    def _move(self, change: torch.Tensor) -> None:
+        vector_to_parameters(self.weights + change, self.network.parameters())
 
-    @staticmethod
-    def _uniform(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-        return torch.rand(like.shape, generator=generator, dtype=like.dtype).to(like.device)
-
-    @staticmethod
-    def _normal(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-        return torch.randn(like.shape, generator=generator, dtype=like.dtype).to(like.device)
+    def _drawn(self, draw: Callable[..., torch.Tensor], generator: torch.Generator) -> Any:
+        """Return a random number for each weight."""
+        numbers = [
+            draw(parameter.shape, generator=generator, dtype=parameter.dtype)
+            for parameter in self.network.parameters()
+        ]
+        return parameters_to_vector(numbers).to(self.weights.device)

@@ -20,16 +20,12 @@ from pa_select.assessment.feature_measures import feature_discrepancy
 from pa_select.scores.class_scores import comparable_scores
 from pa_select.scores.features import features_of
 from pa_select.shifts import Shift, Shifted, shifted_rows
-from pa_select.utils.html import bar_cell, html_table
 from pa_select.utils.messages import named_error, warn_caller
 from pa_select.utils.score_checks import look_like_probabilities
 from pa_select.utils.typing import Array, Floats, Index, Ints, Mask, Prior, RandomState, Rows
 
 # Largest number of scores that are solved at once, which bounds the memory.
 _SCORES_AT_ONCE = 1 << 23
-# Rows that a notebook shows.
-_SHOWN = 30
-_SHARES = {"clean_accuracy": "accuracy", "shifted_accuracy": "accuracy under the shift"}
 
 #: Estimator, power and ratio of one row of the table.
 Key = tuple[str, float, float]
@@ -38,28 +34,38 @@ Key = tuple[str, float, float]
 class Outputs(NamedTuple):
     """The scores of one sample, with what is derived from them.
 
-    `log_posterior` has the logs of the posteriors at inverse temperature 1, and `predicted` the
-    columns of the predicted classes.
+    `log_posterior` has the logs of the posteriors at inverse temperature 1, `predicted` the
+    columns of the predicted classes, and `features` those of the rows; no columns if they are not
+    compared.
     """
 
     scores: Floats
     log_posterior: Floats
     predicted: Index
+    features: Floats
 
     @classmethod
-    def of(cls, scores: Any) -> Outputs:
+    def of(cls, scores: Any, features: Floats | None = None) -> Outputs:
         """Derive posteriors and predictions from scores of any type."""
         if hasattr(scores, "detach"):
             scores = scores.detach().cpu().double().numpy()
         values: Floats = np.asarray(scores, dtype=np.float64)
-        return cls(values, log_softmax(values, axis=1), values.argmax(1))
+        features = np.empty((len(values), 0)) if features is None else features
+        return cls(values, log_softmax(values, axis=1), values.argmax(1), features)
+
+    def losses(self, y: Index) -> Floats:
+        """Return the log-loss of each row in nats; `y` has the columns of the labels."""
+        losses: Floats = -self.log_posterior[np.arange(len(y)), y]
+        return losses
 
     def mixed(self, other: Outputs, replaced: Mask) -> Outputs:
         """Return the outputs with some rows replaced by those of another sample."""
+        rows = replaced[:, None]
         return Outputs(
-            np.where(replaced[:, None], other.scores, self.scores),
-            np.where(replaced[:, None], other.log_posterior, self.log_posterior),
+            np.where(rows, other.scores, self.scores),
+            np.where(rows, other.log_posterior, self.log_posterior),
             np.where(replaced, other.predicted, self.predicted),
+            np.where(rows, other.features, self.features),
         )
 
 
@@ -76,8 +82,6 @@ class Samples:
     after: dict[tuple[str, float], Outputs] = field(default_factory=dict)
     #: Results of the shift, without the rows.
     shifted: dict[tuple[str, float], Shifted] = field(default_factory=dict)
-    features: dict[str, Floats] = field(default_factory=dict)
-    shifted_features: dict[tuple[str, float], Floats] = field(default_factory=dict)
     #: Why an estimator has no outputs or no agreement at a power.
     failures: dict[tuple[str, float], Exception] = field(default_factory=dict)
 
@@ -93,22 +97,17 @@ class Samples:
     ) -> None:
         """Shift the rows for every estimator at every power, and keep the outputs."""
         start = time.perf_counter()
-        if features is not None:
-            for name in estimators:
-                self.features[name] = features_of(X, features[name], "X")
         n_done = 0
         for power in powers:
             moved = None if shift._aimed else shift(X, y, power=power)
             for name, estimator in estimators.items():
                 with self.isolated(name, [power]):
-                    result = moved
-                    if result is None:
-                        result = shift(X, y, estimator=estimator, power=power)
-                    outputs = Outputs.of(comparable_scores(estimator, result.X)[0])
+                    result = moved or shift(X, y, estimator=estimator, power=power)
+                    scores, _ = comparable_scores(estimator, result.X)
+                    of_rows = None
                     if features is not None:
-                        shifted = features_of(result.X, features[name], "X")
-                        self.shifted_features[name, power] = shifted
-                    self.after[name, power] = outputs
+                        of_rows = features_of(result.X, features[name], "X")
+                    self.after[name, power] = Outputs.of(scores, of_rows)
                     self.shifted[name, power] = result._replace(X=None)
                 n_done += 1
                 if verbose:
@@ -165,11 +164,6 @@ class Samples:
         replaced = self.replaced(name, power, ratio)
         return before, before.mixed(self.after[name, power], replaced)
 
-    def feature_pair(self, name: str, power: float, ratio: float) -> tuple[Floats, Floats]:
-        """Return one estimator's features before the shift and under it."""
-        before, replaced = self.features[name], self.replaced(name, power, ratio)
-        return before, np.where(replaced[:, None], self.shifted_features[name, power], before)
-
     def solve(
         self, pairs: Sequence[tuple[Outputs, Outputs]], prior: Prior
     ) -> list[PosteriorAgreement]:
@@ -197,8 +191,12 @@ class Samples:
             _warn_of_one_class([name for name, *_ in keys], results)
         else:
             uniform = self.solve(pairs, "uniform")
-        return [
-            {
+        rows = []
+        for (name, *_), result, papers in zip(keys, results, uniform, strict=True):
+            # The standard error of a change is of first order.
+            terms = {"pa_change": result.terms - unshifted[name].terms}
+            change = with_errors(terms, self.options["groups"])
+            rows.append({
                 "pa": result.score,
                 "pa_uniform": papers.score,
                 "beta": result.beta,
@@ -206,15 +204,9 @@ class Samples:
                 "standard_error_uniform": papers.standard_error,
                 "gap": result.gap,
                 "pa_change": result.score - unshifted[name].score,
-                "pa_change_se": self._error_of_change(result, unshifted[name]),
-            }
-            for (name, *_), result, papers in zip(keys, results, uniform, strict=True)
-        ]
-
-    def _error_of_change(self, result: PosteriorAgreement, unshifted: PosteriorAgreement) -> float:
-        """Return the standard error of a change of the agreement, to first order."""
-        terms = result.terms - unshifted.terms
-        return with_errors({"change": terms}, self.options["groups"])["change_se"]
+                "pa_change_se": change["pa_change_se"],
+            })  # fmt: skip
+        return rows
 
 
 def curve_table(
@@ -249,28 +241,43 @@ def _measures(
     replaced = samples.replaced(*key)
     shifted = samples.shifted[name, power]
     before, after = samples.pair(*key)
-    groups = samples.options["groups"]
-    row: dict[str, Any] = {"estimator": name, "power": power, "ratio": ratio}
-    accuracy: dict[str, float] = {}
+    of_rows: dict[str, Floats] = {}
+    if "agreement" in chosen:
+        of_rows["afr_pred"] = 1.0 * (before.predicted == after.predicted)
     if "accuracy" in chosen:
-        accuracy = _accuracy_measures(before, after, y, groups)
-        # A reader looks for these first.
-        row |= {name: accuracy[name] for name in ("clean_accuracy", "shifted_accuracy")}
-    row |= {
+        right, still = (1.0 * (outputs.predicted == y) for outputs in (before, after))
+        of_rows |= {"clean_accuracy": right, "shifted_accuracy": still}
+        of_rows["accuracy_drop"] = right - still
+    if "log_loss" in chosen:
+        with np.errstate(invalid="ignore"):
+            gap = after.losses(y) - before.losses(y)
+        of_rows |= {"log_loss": after.losses(y), "log_loss_gap": gap}
+    if "posterior" in chosen:
+        p, q = np.exp(before.log_posterior), np.exp(after.log_posterior)
+        of_rows |= {"kl": rel_entr(p, q).sum(1), "wasserstein": np.abs(p - q).sum(1) / 2}
+    means = with_errors(of_rows, samples.options["groups"])
+    if "accuracy" in chosen:
+        means["afr_true"] = means["shifted_accuracy"]
+        relative = quotient(means["accuracy_drop"], means["clean_accuracy"])
+        means["relative_accuracy_drop"] = relative
+    if "log_loss" in chosen:
+        relative = quotient(means["log_loss_gap"], float(before.losses(y).mean()))
+        means["relative_log_loss_gap"] = relative
+    if "features" in chosen:
+        means |= feature_discrepancy(before.features, after.features)._asdict()
+    # A reader looks for the accuracies first.
+    first = [column for column in ("clean_accuracy", "shifted_accuracy") if column in means]
+    return {
+        "estimator": name,
+        "power": power,
+        "ratio": ratio,
+        **{column: means[column] for column in first},
         "n_pairs": len(replaced),
         "mean_norm": _mean(shifted.norm[replaced]),
         "success_rate": np.nan if shifted.success is None else _mean(shifted.success[replaced]),
+        **agreement,
+        **means,
     }
-    if "agreement" in chosen:
-        row |= {**agreement, **_kept_predictions(before, after, groups)}
-    row |= accuracy
-    if "log_loss" in chosen:
-        row |= _log_loss_measures(before, after, y, groups)
-    if "posterior" in chosen:
-        row |= _posterior_measures(before, after, groups)
-    if "features" in chosen:
-        row |= feature_discrepancy(*samples.feature_pair(*key))._asdict()
-    return row
 
 
 def _mean(values: Floats | Mask) -> float:
@@ -290,48 +297,6 @@ def with_errors(values: Mapping[str, Floats], groups: Ints | None) -> dict[str, 
         with np.errstate(invalid="ignore"):  # an infinite log-loss has the error nan
             columns[f"{name}_se"] = standard_error(of_rows, weight, objects)
     return columns
-
-
-def _accuracy_measures(
-    before: Outputs, after: Outputs, y: Index, groups: Ints | None
-) -> dict[str, float]:
-    """Return both accuracies and the accuracy lost, also by their names in the papers."""
-    right, still = (1.0 * (outputs.predicted == y) for outputs in (before, after))
-    kept = with_errors({"clean_accuracy": right, "shifted_accuracy": still}, groups)
-    lost = with_errors({"accuracy_drop": right - still}, groups)
-    return {
-        **kept,
-        "afr_true": kept["shifted_accuracy"],
-        "afr_true_change": -lost["accuracy_drop"],
-        **lost,
-        "relative_accuracy_drop": quotient(lost["accuracy_drop"], kept["clean_accuracy"]),
-    }
-
-
-def _kept_predictions(before: Outputs, after: Outputs, groups: Ints | None) -> dict[str, float]:
-    """Return the share of rows whose prediction stays the same under the shift."""
-    kept = with_errors({"afr_pred": 1.0 * (before.predicted == after.predicted)}, groups)
-    return kept | {"afr_pred_change": kept["afr_pred"] - 1}
-
-
-def _log_loss_measures(
-    before: Outputs, after: Outputs, y: Index, groups: Ints | None
-) -> dict[str, float]:
-    """Return the log-loss under the shift in nats, and its increase."""
-    rows = np.arange(len(y))
-    clean, shifted = (-outputs.log_posterior[rows, y] for outputs in (before, after))
-    with np.errstate(invalid="ignore"):
-        gap = shifted - clean
-    losses = with_errors({"log_loss": shifted, "log_loss_gap": gap}, groups)
-    relative = quotient(losses["log_loss_gap"], float(clean.mean()))
-    return losses | {"relative_log_loss_gap": relative}
-
-
-def _posterior_measures(before: Outputs, after: Outputs, groups: Ints | None) -> dict[str, float]:
-    """Return two mean distances between a row's posteriors before and under the shift."""
-    p, q = np.exp(before.log_posterior), np.exp(after.log_posterior)
-    distances = {"kl": rel_entr(p, q).sum(1), "wasserstein": np.abs(p - q).sum(1) / 2}
-    return with_errors(distances, groups)
 
 
 def quotient(part: float, whole: float) -> float:
@@ -366,25 +331,3 @@ def _warn_of_one_class(names: Sequence[str], results: Sequence[PosteriorAgreemen
             "and under the shift, are of one class. With prior='uniform' this gives the highest "
             "possible agreement, log(n_classes). Rank models with prior='marginal'."
         )
-
-
-def table_of_curve(columns: Mapping[str, Any]) -> str:
-    """Return agreement and accuracies of a curve's first rows, with bars."""
-    n = len(columns["pa"])
-    most = float(np.nanmax(columns["pa"], initial=0.0))
-    shares = [column for column in _SHARES if column in columns]
-
-    def row(i: int) -> tuple[str, list[str]]:
-        name = f"{columns['estimator'][i]}, power {columns['power'][i]:g}"
-        if columns["ratio"][i] != 1:
-            name += f", share {columns['ratio'][i]:g}"
-        cells = [bar_cell(columns["pa"][i], most, f"{columns['pa'][i]:.2f}")]
-        return name, cells + [
-            bar_cell(columns[share][i], 1, f"{columns[share][i]:.2f}") for share in shares
-        ]
-
-    caption = "Agreement in nats per pair" + (" and accuracies" if shares else "")
-    if n > _SHOWN:
-        caption += f"; the first {_SHOWN} of {n} rows"
-    header = ["estimator", "agreement", *(_SHARES[column] for column in shares)]
-    return html_table(caption, header, [row(i) for i in range(min(n, _SHOWN))])

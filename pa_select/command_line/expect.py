@@ -178,8 +178,8 @@ def run(options: argparse.Namespace, own_process: bool) -> int:
                 "objects were measured only once, the expected accuracy says nothing about b."
             )
     # All models together say most of which object a row is.
-    sides = [np.hstack([of_model[side].values for of_model in tables.values()]) for side in (0, 1)]
-    for message in doubts_of_pairing(*sides, first_a.name, first_b.name):
+    all_a, all_b = (np.hstack([x[side].values for x in tables.values()]) for side in (0, 1))
+    for message in doubts_of_pairing(all_a, all_b, first_a.name, first_b.name):
         output.warn(message)
     classes = np.arange(n_classes)
     of_a, of_b, of_val = (

@@ -2,9 +2,9 @@
 
 from pa_select.datasets.diagvib.co_occurrence import co_occurrence
 from pa_select.datasets.diagvib.factor_images import factor_images
-from pa_select.datasets.diagvib.levels import FACTOR_LEVELS
-from pa_select.datasets.diagvib.paper_environments import (
+from pa_select.datasets.diagvib.levels import (
     FACTOR_LADDERS,
+    FACTOR_LEVELS,
     SHORTCUT_LEVELS,
     factor_combinations,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -88,12 +88,20 @@ def extract_features(
     module = extractor if isinstance(extractor, torch.nn.Module) else None
     points = np.empty((0, 0))
     begin = 0
+    # Without its own generator the loader would draw from the global one.
+    loader = DataLoader(
+        cast(Any, inputs),
+        batch_size,
+        num_workers=num_workers,
+        collate_fn=_stack,
+        generator=torch.Generator(),
+    )
     with ExitStack() as stack:
         stack.enter_context(torch.no_grad())
         home = None if device is None else resolve_device(device)
         if module is not None:
             home = _module_on_device(module, home, stack)
-        for batch in _loader(inputs, batch_size, num_workers):
+        for batch in loader:
             end = min(begin + batch_size, len(inputs))
             name = f"features of rows {begin} to {end - 1}"
             made = features_of(_extractor_input(batch, extractor, home), extractor, name)
@@ -107,18 +115,6 @@ def extract_features(
             points[begin:end] = made
             begin = end
     return points
-
-
-def _loader(inputs: LazyInputs, batch_size: int, num_workers: int) -> DataLoader[Any]:
-    dataset: Any = inputs
-    # Without its own generator the loader would draw from the global one.
-    return DataLoader(
-        dataset,
-        batch_size,
-        num_workers=num_workers,
-        collate_fn=_stack,
-        generator=torch.Generator(),
-    )
 
 
 def _stack(inputs: list[Any]) -> Any:
@@ -137,11 +133,9 @@ def _module_on_device(
     """Move a module to a device, in evaluation mode, until the stack is closed."""
     home = next((part.device for part in module.parameters()), torch.device("cpu"))
     stack.enter_context(evaluation(module))
-    if device is None:
-        return home
     stack.callback(module.to, home)
-    module.to(device)
-    return torch.device(device)
+    module.to(device or home)
+    return device or home
 
 
 def _extractor_input(batch: Any, extractor: Any, device: torch.device | None) -> Any:

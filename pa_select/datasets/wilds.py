@@ -46,11 +46,8 @@ class WILDSData(SharedEnvironment):
 
     Attributes
     ----------
-    X : sequence of n inputs
-        The inputs, read one by one. Indexing with an array of row numbers or a slice reads
-        nothing.
-    y : ndarray of shape (n,)
-        Labels.
+    X, y : sequence of n inputs, ndarray of shape (n,)
+        The inputs, which an array of row numbers or a slice does not read, and their labels.
     environments : ndarray of shape (n,)
         The environment of each row: its name in the metadata map of the dataset, or its value
         if the map has no name. With several fields, a text such as "place 1, year 2".
@@ -64,8 +61,7 @@ class WILDSData(SharedEnvironment):
     -----
     The thesis pairs the validation rows of two domains by nearest neighbours of equal class,
     in the features of the net after its first epoch [1]_. For celebA it uses the label as the
-    domain, but then two domains have no label in common. Here, as in [2]_, the domain is the
-    other attribute.
+    domain, but then two domains have no label in common. Here, as in [2]_, it is `male`.
 
     References
     ----------
@@ -139,12 +135,9 @@ class WILDSData(SharedEnvironment):
 
         Raises
         ------
-        ImportError
-            If wilds is not installed.
-        FileNotFoundError
-            If the data are not in the folder.
-        ValueError
-            If there is no such data set, split or field.
+        ImportError, FileNotFoundError, ValueError
+            If wilds is not installed, the data are not in the folder, or there is no such data
+            set, split or field.
         """
         try:
             wilds = import_module("wilds")

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 
 from pa_select.scores.class_scores import class_scores
-from pa_select.shifts.attacks.attack import Attack, check_count
-from pa_select.shifts.attacks.batch import Batch, margin
+from pa_select.shifts.attacks.attack import Attack, Batch, margin
 from pa_select.shifts.attacks.models import Differentiable
 from pa_select.utils.messages import optional_import
+from pa_select.utils.score_checks import check_count
 from pa_select.utils.typing import Device, RandomState
 
 # An attack that evaluates the same points so many times in a row does not end: the smallest step
@@ -127,7 +127,7 @@ class FoolboxAttack(Attack):
                 "bounds: expected (0, 1) for foolbox's HopSkipJumpAttack, which works within them "
                 f"alone, got {self.bounds!r}. Scale the features to [0, 1]."
             )
-        check_count(self.batch_size, "batch_size")
+        check_count(self.batch_size, "batch_size", "rows")
 
     def _model(self, estimator: Any) -> Differentiable:
         """Return the classifier, without gradients if torch cannot compute it."""

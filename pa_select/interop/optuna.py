@@ -13,10 +13,10 @@ from sklearn.exceptions import FitFailedWarning
 
 from pa_select.agreement.pooled_agreement import PooledPairs, pooled_agreement
 from pa_select.model_selection import PASearchCV
-from pa_select.model_selection.choice import choose, explain
+from pa_select.model_selection.choice import choose, explain, make_rule
 from pa_select.model_selection.evaluation import with_parameters
 from pa_select.model_selection.plan import Plan
-from pa_select.model_selection.rules import DEFAULT, Selection, make_rule
+from pa_select.model_selection.rules import DEFAULT, Selection
 from pa_select.model_selection.split_scores import Outcome, fit_and_score_split
 from pa_select.model_selection.table_columns import metric_columns, ranks
 from pa_select.utils.messages import optional_import

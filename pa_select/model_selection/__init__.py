@@ -1,13 +1,15 @@
 """Scorers, searches and the rules by which searches choose a candidate."""
 
 from pa_select.model_selection.candidate_posterior import candidate_posterior
-from pa_select.model_selection.choice import Condition, Metric, SelectionRule
 from pa_select.model_selection.committee import PACommittee
 from pa_select.model_selection.kinds.kind import Comparison, DataKind, RowsOfX
 from pa_select.model_selection.pa_scorer import PAScorer, pa_scorer
 from pa_select.model_selection.pa_search import PARandomizedSearchCV, PASearchCV
 from pa_select.model_selection.rules import (
+    Condition,
     GuardedSelection,
+    Metric,
+    SelectionRule,
     majority_rate,
     within_one_standard_error,
 )

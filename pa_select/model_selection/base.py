@@ -19,13 +19,15 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from pa_select.model_selection.choice import (
-    SelectionRule,
     agreement_comparison,
     certify_choice,
     expected_comparison,
     explain,
     indistinguishable,
     indistinguishable_in_words,
+    make_rule,
+    rule_of,
+    selection_of,
 )
 from pa_select.model_selection.committee import PACommittee
 from pa_select.model_selection.committee_checks import (
@@ -43,20 +45,10 @@ from pa_select.model_selection.evaluation import (
 )
 from pa_select.model_selection.kinds.kind import ExpectedElsewhere
 from pa_select.model_selection.plan import Plan, by_name, is_sequence_of_splitters
-from pa_select.model_selection.results_table import (
-    first_metric,
-    objects_of_choice,
-    rule_of,
-    table_of_candidates,
-)
-from pa_select.model_selection.rules import (
-    DEFAULT,
-    SELECTIONS,
-    Selection,
-    make_rule,
-    selection_of,
-)
+from pa_select.model_selection.results_table import objects_of_choice, table_of_candidates
+from pa_select.model_selection.rules import DEFAULT, SELECTIONS, Selection, SelectionRule
 from pa_select.model_selection.split_scores import Outcome
+from pa_select.model_selection.table_columns import first_metric
 from pa_select.utils.estimators import SavedWithVersions
 from pa_select.utils.html import visible
 from pa_select.utils.messages import keeps_warnings, warn_caller
@@ -744,7 +736,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         >>> table.index.tolist(), table["chosen"].tolist()
         (['max_depth=3', 'max_depth=1'], [True, False])
         """
-        from pa_select.model_selection.report import summary
+        from pa_select.model_selection.results_table import summary
 
         return summary(self)
 

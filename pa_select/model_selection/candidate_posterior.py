@@ -9,8 +9,11 @@ import numpy as np
 from sklearn.base import is_regressor
 from sklearn.utils.metadata_routing import get_routing_for_object
 
-from pa_select.model_selection.results_table import cv_results_of, first_metric
-from pa_select.model_selection.table_columns import split_scores_of
+from pa_select.model_selection.table_columns import (
+    cv_results_of,
+    first_metric,
+    split_scores_of,
+)
 from pa_select.scores.candidate_posterior import (
     CandidatePosterior,
     posterior_of_parts,

@@ -37,7 +37,7 @@ from pa_select.model_selection.committee_fits import Job, fit_member, warn_of_ne
 from pa_select.model_selection.committee_vote import beta_of, sum_of, vote
 from pa_select.model_selection.evaluation import with_parameters
 from pa_select.model_selection.fits import Parallel, Split
-from pa_select.model_selection.results_table import first_metric
+from pa_select.model_selection.table_columns import first_metric
 from pa_select.scores.candidate_posterior import (
     CandidatePosterior,
     pairs_of_parts,

@@ -25,6 +25,7 @@ from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.multiclass import check_classification_targets
 
 from pa_select.model_selection.candidate_posterior import no_parts
+from pa_select.model_selection.choice import make_rule, selection_of
 from pa_select.model_selection.committee import PACommittee
 from pa_select.model_selection.committee_vote import CommitteeVote, beta_of
 from pa_select.model_selection.evaluation import chance_scores
@@ -41,7 +42,7 @@ from pa_select.model_selection.kinds.kind import (
 from pa_select.model_selection.kinds.kind_of import ARGUMENTS, kind_of
 from pa_select.model_selection.out_of_fold import OutOfFold
 from pa_select.model_selection.pa_scorer import PAScorer
-from pa_select.model_selection.rules import DEFAULT, make_rule, selection_of
+from pa_select.model_selection.rules import DEFAULT
 from pa_select.model_selection.split_scores import (
     SAMPLE_X,
     Data,

@@ -1,4 +1,4 @@
-"""A fitted search in few columns, and as a page for readers who do not program."""
+"""A fitted search as a page for readers who do not program."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ import numpy as np
 from sklearn.base import is_regressor
 
 from pa_select._version import __version__
-from pa_select.model_selection.choice import with_ties
+from pa_select.model_selection.choice import by_what_decides, rule_of
 from pa_select.model_selection.committee import PACommittee
-from pa_select.model_selection.new_site import new_site_interval_of, new_site_names
 from pa_select.model_selection.report_html import (
     COLOURS,
     STYLE,
@@ -24,27 +23,27 @@ from pa_select.model_selection.report_html import (
     items,
 )
 from pa_select.model_selection.results_table import (
-    by_what_decides,
     candidate_names,
     class_of_all,
     column_in_words,
-    columns_that_decide,
-    cv_results_of,
     error_column,
-    first_metric,
     in_digits,
     metric_in_words,
     objects_of_choice,
-    rule_of,
     scoring_of,
     some_names,
     table_of_candidates,
     with_error,
 )
+from pa_select.model_selection.rules import with_ties
+from pa_select.model_selection.table_columns import (
+    cv_results_of,
+    first_metric,
+    new_site_interval_of,
+)
 from pa_select.scores.new_site import FEWEST_SITES
 from pa_select.utils.html import visible
-from pa_select.utils.messages import optional_import
-from pa_select.utils.typing import Floats, Frame, Mask, Search
+from pa_select.utils.typing import Floats, Mask, Search
 
 #: Candidates that the picture shows.
 _DRAWN = 12
@@ -56,26 +55,6 @@ _LONGEST_NAME = 200
 _FIRST = 4
 #: The axis of the weights is at least as long.
 _LEAST_WEIGHT = 0.2
-
-
-def summary(search: Search) -> Frame:
-    """Return the columns of ``cv_results_`` that decided, a row for each candidate."""
-    table = cv_results_of(search)
-    pandas = optional_import("pandas", "plot")
-    metric = first_metric(search, table)
-    chosen = getattr(search, "best_index_", None)
-    order = by_what_decides(search)
-    number = np.arange(len(order))
-    columns = {"index": number, "chosen": number == chosen}
-    for value, error in columns_that_decide(search, metric, search.scoring).values():
-        columns |= {name: table[name] for name in (value, error) if name in table}
-    worst = f"worst_environment_{metric}"
-    others = ("adapted", "worst_site", "eligible", "not_told_apart", "weight")
-    for name in (worst, *new_site_names(metric), *others):
-        if name in table:
-            columns[name] = table[name]
-    names = candidate_names(table["params"], search.estimator)
-    return pandas.DataFrame(columns, index=pandas.Index(names, name="candidate")).iloc[order]
 
 
 def report(search: Search) -> str:
@@ -119,6 +98,7 @@ class _Report:
         self.order = by_what_decides(search)
         self.n_indistinguishable = int(np.sum(self.indistinguishable))
         n_others = len(self.names) - 1
+        # "None of the 4 others can be told" reads better than four names.
         names, can = self._some(self.indistinguishable), "cannot"
         self.all_indistinguishable = self.n_indistinguishable == n_others > 1
         if self.all_indistinguishable:
@@ -133,6 +113,7 @@ class _Report:
             same = values == values[self.chosen]
             self.tied = self._eligible & same & ~self.indistinguishable
             self.tied[self.chosen] = False
+        # They are said apart: no p-value is behind "the same".
         have = "has" if self.tied.sum() == 1 else "have"
         self.have_the_same = f"{self._some(self.tied)} {have} the same"
         start = f"{self.home}_environment_"
@@ -156,6 +137,7 @@ class _Report:
             ("What to do next", items([*self._advice(), *self._keep_several()])),
             ("How to read the numbers", definitions(self._words())),
         ]
+        # A part that has nothing to say is left out, with its head.
         body = "".join((f"<h2>{head}</h2>" if head else "") + text for head, text in parts if text)
         return (
             '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
@@ -194,6 +176,7 @@ class _Report:
                 points[0] = f"{best} {points[0]}"
             points = [*self._of_committee(self.committee), *points]
         n, planned = len(self.names), self.search._n_planned
+        # All that follows holds for the finished candidates alone.
         if n < planned:
             points.insert(0, f"Interrupted after {n} of {planned} candidates.")
         return sentence, points
@@ -201,6 +184,7 @@ class _Report:
     def _use(self, chosen: int) -> str:
         """Return a sentence that names the chosen candidate."""
         name = self.names[chosen]
+        # "max_depth=3" alone does not say what was fitted.
         if not name.startswith(self.of_class):
             name = f"{self.of_class} with {name}"
         name = f"<strong>{escape(name)}</strong>"
@@ -213,6 +197,7 @@ class _Report:
     def _who_votes(self, committee: PACommittee) -> str:
         """Return a sentence that says who predicts."""
         members, n = committee._members.candidates, committee.posterior_.n_candidates
+        # One member does not vote: say why it is alone instead.
         if len(members) == 1:
             name = f"<strong>{escape(self.names[members[0]])}</strong>"
             if len(self.names) == 1:
@@ -250,12 +235,14 @@ class _Report:
 
     def _of_chosen(self, chosen: int) -> Iterator[str]:
         """Say what is known of the chosen candidate, what matters most first."""
+        # Rounding is no reason to name another candidate than the chosen one.
         at_home = self._with_error(self.home, f"se_test_{self.metric}", chosen)
         scores = with_ties(self.table[self.home])
         usual = int(np.nanargmax(scores)) if np.isfinite(scores).any() else chosen
         usual = usual if scores[usual] > scores[chosen] else chosen
         if self.has_pairs:
             yield from self._at_the_other_site(chosen, at_home)
+            # A better score at home is no reason to take another one for elsewhere.
             better = {}
         else:
             better = self._better_of_the_indistinguishable(chosen)
@@ -282,11 +269,8 @@ class _Report:
         if "worst_site" in self.table:
             where = f"the worst site, {escape(str(self.table['worst_site'][chosen]))},"
         said = f"At {where} its {words} is expected to be {expected}."
-        value, error = (
-            self._score(self.expected, chosen),
-            self._number(f"{self.expected}_se", chosen),
-        )
-        ends = self._interval(self.expected, chosen)
+        value, ends = self._score(self.expected, chosen), self._interval(self.expected, chosen)
+        error = self._number(f"{self.expected}_se", chosen)
         # A committee has said that of itself.
         sure = self._how_sure(value, error, *ends) if self.committee is None else ()
         yield " ".join([said, *sure, *self._at_new_site(chosen)])
@@ -341,6 +325,7 @@ class _Report:
     def _likely(self, expected: float, error: float) -> tuple[float, float]:
         """Return the expected score less and plus 1.96 standard errors, cut where scores end."""
         least, most = expected - 1.96 * error, expected + 1.96 * error
+        # No error is below 0, and no accuracy above 1.
         if self.words == "accuracy" or self.sign < 0:
             least = max(least, 0.0)
         if self.words == "accuracy":
@@ -351,6 +336,7 @@ class _Report:
         """Say that the other site is not better if it only seems so."""
         there, here = (self._number(name, chosen) for name in (self.expected, self.home))
         error = self._number(f"{self.expected}_se", chosen)
+        # What looks the same on the page needs no warning.
         if in_digits(there) != in_digits(here) and 0 < there - here <= 1.96 * error:
             yield (
                 f"Do not expect {self.where} to be better: the difference is within its "
@@ -359,6 +345,7 @@ class _Report:
 
     def _without_adapter(self) -> str:
         """Say what the best candidate is expected to have if rows of one site are not adapted."""
+        # At several sites another one may be the worst as measured: the two do not compare.
         measured = np.asarray(self.table[f"{self.expected}_as_measured"], dtype=np.float64)
         if "worst_site" in self.table:
             return ""
@@ -392,6 +379,7 @@ class _Report:
 
     def _at_a_new_place(self, chosen: int) -> str:
         """Say what is known of other sites without pairs."""
+        # Splits that mix environments say nothing of a new one.
         unseen, words = self.search._held_out, escape(self.words)
         if not unseen:
             return f"Its {words} at another site is not known."
@@ -409,6 +397,7 @@ class _Report:
     def _at_new_site(self, chosen: int) -> Iterator[str]:
         """Say what is expected at a site that nobody has seen."""
         ends = new_site_interval_of(self.table, self.metric, chosen)
+        # A minus sign swaps the ends.
         low, high = sorted(self.sign * end for end in ends)
         if not np.isfinite([low, high]).all():
             return
@@ -445,6 +434,7 @@ class _Report:
             said["Objects"] = f"{objects}, measured at both sites"
         if self.chosen is not None:
             said["Why this one"] = self._why(self.chosen)
+        # It is the same for all candidates; nan if no constant prediction can be scored.
         chance = np.ravel(self.table.get(f"chance_test_{self.metric}", np.nan))[0]
         if np.isfinite(chance):
             said["To beat"] = (
@@ -461,6 +451,7 @@ class _Report:
         if not self._eligible.any():
             return f"no candidate is eligible: {reason}"
         n, n_all = int(self._eligible.sum()), len(self.names)
+        # To be the best of one says nothing: what excluded the others does.
         if n == 1:
             return f"no other candidate is eligible{self._why_no_other(chosen)}"
         claim, values = f"it {self.rule.claim.format(value=self.value)}", self.table[self.decides]
@@ -488,12 +479,12 @@ class _Report:
 
     def _picture(self) -> str:
         """Draw what decides for the best candidates, with standard errors and intervals."""
-        value, error = self.decides, self.error
-        has_value = np.isfinite([self._number(value, candidate) for candidate in self.order])
-        shown = self.order[has_value][:_DRAWN].tolist()
+        # One without a value has no place on the axis.
+        values = np.asarray(self.table[self.decides], dtype=np.float64)[self.order]
+        shown = self.order[np.isfinite(values)][:_DRAWN].tolist()
         if not shown:
             return ""
-        marks = [self._marks(value, error, candidate) for candidate in shown]
+        marks = [self._marks(candidate) for candidate in shown]
         ends = np.array([list(row.values()) for row in marks])
         low, high = float(np.nanmin(ends)), float(np.nanmax(ends))
         axis = Axis.of_nats(low, high) if self.rule.by_agreement else Axis.around(low, high)
@@ -511,7 +502,7 @@ class _Report:
         else:
             unit = " in nats per pair" if self.rule.by_agreement else ""
             legend = f"Circle: {self.value}{unit}."
-            if np.isfinite([self._number(error, candidate) for candidate in shown]).any():
+            if np.isfinite([self._number(self.error, candidate) for candidate in shown]).any():
                 legend = f"Circle and line: {self.value}{unit}, with standard error."
         return drawn("picture", rows, axis, legend, self._key(shown))
 
@@ -534,6 +525,7 @@ class _Report:
         ]
         legend = "Bar: the weight of a candidate."
         if others := len(order) - len(shown):
+            # Rounding may bring the sum above 1.
             rest = max(0.0, 1 - float(np.sum(weights[shown])))
             who = "The other one has" if others == 1 else f"The {others} others together have"
             legend += f" {who} {rest:.2f}."
@@ -555,32 +547,33 @@ class _Report:
         there = set(map(self._colour, shown))
         return {colour: words for colour, words in means.items() if colour in there}
 
-    def _marks(self, value: str, error: str, candidate: int) -> dict[str, float]:
+    def _marks(self, candidate: int) -> dict[str, float]:
         """Return the numbers that a row of the picture shows; nan are not drawn."""
-        error_or_0 = np.nan_to_num(self._number(error, candidate))
-        centre, low, high, home = self._score(value, candidate), np.nan, np.nan, np.nan
-        if self.rule.by_agreement:
-            centre = self._number(value, candidate)
-        first, last = centre - error_or_0, centre + error_or_0
+        # Agreement is never an error, whatever the sign of the score.
+        sign = 1 if self.rule.by_agreement else self.sign
+        centre, error = (
+            sign * self._number(self.decides, candidate),
+            self._number(self.error, candidate),
+        )
+        low, high, home = np.nan, np.nan, np.nan
+        first, last = centre - np.nan_to_num(error), centre + np.nan_to_num(error)
         if self.by_expected:
             home = self._score(self.home, candidate)
-            low, high = self._interval(value, candidate)
-            first, last = self._likely(centre, self._number(error, candidate))
-        ends = {"first": first, "last": last}
-        return {"centre": centre, "low": low, "high": high, "home": home} | ends
+            low, high = self._interval(self.decides, candidate)
+            first, last = self._likely(centre, error)
+        ends = {"low": low, "high": high, "first": first, "last": last}
+        return {"centre": centre, "home": home} | ends
 
     def _row(self, candidate: int, marks: dict[str, float], x: Axis) -> str:
         colour = COLOURS[self._colour(candidate)]
-
-        def line(start: float, end: float, width: int) -> str:
-            if not np.isfinite([start, end]).all():
-                return ""
-            return (
-                f'<line x1="{x(start)}" x2="{x(end)}" y1="50%" y2="50%" stroke="{colour}" '
-                f'stroke-width="{width}"/>'
-            )
-
-        drawn = line(marks["low"], marks["high"], 1) + line(marks["first"], marks["last"], 4)
+        drawn = ""
+        for start, end, width in (("low", "high", 1), ("first", "last", 4)):
+            # A value may have no error, and no interval.
+            if np.isfinite([marks[start], marks[end]]).all():
+                drawn += (
+                    f'<line x1="{x(marks[start])}" x2="{x(marks[end])}" y1="50%" y2="50%" '
+                    f'stroke="{colour}" stroke-width="{width}"/>'
+                )
         drawn += f'<circle cx="{x(marks["centre"])}" cy="50%" r="5" fill="{colour}"/>'
         if np.isfinite(marks["home"]):
             home = x(marks["home"])
@@ -602,6 +595,7 @@ class _Report:
         n, known = posterior.n_candidates, ""
         if n < len(self.names):
             known = " that have all scores"
+        # "Can tell apart 1.0 candidates" would sound like a finding.
         if posterior.score == 0:
             return f"<p>The data cannot tell the {n} candidates{known} apart; all remain.</p>"
         left, but = f"{posterior.n_effective:.1f}", ""
@@ -617,17 +611,16 @@ class _Report:
 
     def _environments(self) -> str:
         """Say what the chosen candidate scores in each environment, the worst first."""
-        start, chosen = f"{self.home}_environment_", self.chosen
-        columns = [f"{start}{name}" for name in self.environments]
-        if chosen is None or not columns:
+        chosen = self.chosen
+        if chosen is None or not self.environments:
             return ""
-        values = {name: self._number(name, chosen) for name in columns}
-        tested = [name for name in columns if np.isfinite(values[name])]
-        worst_first = sorted(tested, key=lambda name: values[name])
-        texts = [
-            f"{with_error(self._score(name, chosen), np.nan)} ({name.removeprefix(start)})"
-            for name in worst_first[:_LISTED]
-        ]
+        start = f"{self.home}_environment_"
+        scores = {name: self._number(f"{start}{name}", chosen) for name in self.environments}
+        # A metric may not be defined in an environment, as that of one class.
+        tested = [name for name in self.environments if np.isfinite(scores[name])]
+        worst_first = sorted(tested, key=lambda name: scores[name])
+        shown = worst_first[:_LISTED]
+        texts = [f"{in_digits(self.sign * scores[name])} ({name})" for name in shown]
         more = len(worst_first) - len(texts)
         end = f" and {more} more" if more else ""
         return (
@@ -637,6 +630,7 @@ class _Report:
 
     def _warnings(self) -> str:
         said = list(getattr(self.search, "warnings_", ()))
+        # The last item says whether the data show another site, time or instrument.
         if not self.search._said[2]:
             said.append(
                 "The search saw no rows from elsewhere. Expect a model about as good as the one "
@@ -682,6 +676,7 @@ class _Report:
         error, of_pairs = (
             self._number(f"{self.expected}_se{part}", chosen) for part in ("", "_pairs")
         )
+        # Variances add up: advise on the part that makes up more than half of it.
         if of_pairs**2 > error**2 / 2:
             n, both = objects_of_choice(self.search), "at both sites"
             if "worst_site" in self.table:
@@ -712,6 +707,7 @@ class _Report:
 
     def _words(self) -> dict[str, str]:
         """Return what the numbers of this page mean."""
+        # Only words that this page uses are explained.
         means = {"Standard error": "after ±; a number is usually wrong by less than twice this"}
         if self.search._held_out:
             means["Standard error"] += " in these environments; a new one differs more"
@@ -760,6 +756,7 @@ class _Report:
 
 def _kept(weights: Floats, committee: PACommittee | None) -> Mask:
     """Return which candidates a committee keeps."""
+    # Without a committee: those that one with the usual options would keep.
     kept: Mask = weights >= (committee or PACommittee()).min_weight * np.max(weights)
     return kept
 

@@ -62,6 +62,7 @@ class Axis:
     def around(cls, low: float, high: float) -> Self:
         """Return an axis with some room beside two numbers, long enough for what they measure."""
         missing = max(0.0, _LEAST_SHARE * max(abs(low), abs(high)) - (high - low))
+        # All values may be 0.
         room = 0.05 * (high - low) + missing / 2 or 0.05
         return cls(low - room, high + room)
 
@@ -105,6 +106,7 @@ def drawn(
 def _ticks(low: float, high: float) -> list[float]:
     """Return round numbers between two others, three to seven of them."""
     step = 10 ** np.floor(np.log10((high - low) / 3))
+    # The largest round step that leaves three numbers.
     step *= next(factor for factor in (5, 2, 1) if (high - low) / (factor * step) >= 3)
     first, last = np.ceil(low / step), np.floor(high / step)
     return [round(float(k * step), 12) + 0.0 for k in np.arange(first, last + 1)]  # no -0

@@ -1,4 +1,4 @@
-"""The table of a search for people: the names of its metrics and candidates, and its HTML."""
+"""A fitted search in few columns: a frame, a table of HTML, and the names in both."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import is_regressor
-from sklearn.utils.validation import check_is_fitted
 
-from pa_select.model_selection.choice import SelectionRule
-from pa_select.model_selection.new_site import new_site_names
-from pa_select.model_selection.rules import make_rule, selection_of
+from pa_select.model_selection.choice import by_what_decides, what_decides
+from pa_select.model_selection.table_columns import cv_results_of, first_metric, new_site_names
 from pa_select.utils.html import bar_cell, html_table
-from pa_select.utils.typing import Array, Estimator, Floats, Ints, Scoring, Search
+from pa_select.utils.messages import optional_import
+from pa_select.utils.typing import Array, Estimator, Floats, Frame, Scoring, Search
 
 #: An axis of agreement begins at 0 and has at least this length: less is hardly any agreement.
 LEAST_NATS = 0.1
@@ -22,17 +21,9 @@ LEAST_NATS = 0.1
 _SUFFIXES = {"_views": " on the views", "_worst_environment": " in the worst environment"}
 
 
-def cv_results_of(search: Search, name: str = "search") -> dict[str, Any]:
-    """Return the table of a fitted search, an argument of this name."""
-    if not hasattr(search, "refit"):
-        raise TypeError(f"{name}: expected a fitted search, got {type(search).__name__}.")
-    check_is_fitted(search, "cv_results_")
-    table: dict[str, Any] = search.cv_results_
-    return table
-
-
 def metric_in_words(metric: str, scoring: object) -> str:
     """Return a metric's name in words, with the name of `scoring` for "score"."""
+    # "score" alone does not say what is scored.
     if isinstance(scoring, str) and metric.split("_")[0] == "score":
         metric = scoring + metric[len("score") :]
     for suffix, words in _SUFFIXES.items():
@@ -46,15 +37,6 @@ def scoring_of(search: Search) -> Scoring:
     if search.scoring is None:
         return "R²" if is_regressor(search.estimator) else "accuracy"
     return search.scoring
-
-
-def first_metric(search: Search, table: dict[str, Any]) -> str:
-    """Return the metric of ``refit``, or else the first metric."""
-    # A committee says which metric compares its candidates.
-    metric = getattr(search.refit, "metric", search.refit)
-    if isinstance(metric, str) and f"mean_test_{metric}" in table:
-        return metric
-    return next(name for name in table if name.startswith("mean_test_"))[len("mean_test_") :]
 
 
 def objects_of_choice(search: Search) -> int:
@@ -97,6 +79,7 @@ def candidate_names(
     sometimes = [key for key in keys if key in varying or len(of_key[key]) < len(params)]
     short, long = (_names(params, some, identity) for some in (varying, sometimes))
     times = Counter(short)
+    # Short names are tried first; equal ones get the parameters that only some have.
     names = [a if a and times[a] == 1 else b for a, b in zip(short, long, strict=True)]
     names = [_cut(name or class_name(estimator), longest) for name in names]
     times = Counter(names)
@@ -186,6 +169,7 @@ def class_of_all(estimator: Estimator, params: Sequence[dict[str, Any]]) -> str:
     """Return the class that `class_name` gives of all candidates, "" if they have several."""
     if not hasattr(estimator, "steps"):
         return class_name(estimator)
+    # A candidate may replace the last step, or set a parameter of it.
     name, step = estimator.steps[-1]
     inner, classes = f"{name}__", set()
     for parameters in params:
@@ -210,6 +194,24 @@ _SHOWN, _NAMED = 20, 3
 _SMALL, _LARGE = 0.01, 10.0
 
 
+def summary(search: Search) -> Frame:
+    """Return the columns of ``cv_results_`` that decided, a row for each candidate."""
+    table = cv_results_of(search)
+    pandas = optional_import("pandas", "plot")
+    metric = first_metric(search, table)
+    chosen = getattr(search, "best_index_", None)
+    order = by_what_decides(search)
+    number = np.arange(len(order))
+    columns = {"index": number, "chosen": number == chosen}
+    shown = columns_that_decide(search, metric, search.scoring).values()
+    wanted = [name for with_error in shown for name in with_error]
+    wanted += [f"worst_environment_{metric}", *new_site_names(metric), "adapted", "worst_site"]
+    wanted += ["eligible", "not_told_apart", "weight"]
+    columns |= {name: table[name] for name in wanted if name in table}
+    names = candidate_names(table["params"], search.estimator)
+    return pandas.DataFrame(columns, index=pandas.Index(names, name="candidate")).iloc[order]
+
+
 def table_of_candidates(search: Search, longest_name: int = _LONGEST_NAME) -> str:
     """Return what decided between a search's candidates, with bars; the chosen one is first."""
     cv_results = search.cv_results_
@@ -224,6 +226,7 @@ def table_of_candidates(search: Search, longest_name: int = _LONGEST_NAME) -> st
         where = None
         if value.endswith("_worst_environment"):
             where = cv_results[f"worst_environment_{metric}"]
+        # Hardly any agreement has hardly a bar.
         longest = max(LEAST_NATS, np.nanmax(values, initial=0.0))
         if value != "agreement":
             longest = _longest(values)
@@ -326,23 +329,3 @@ def _digits(value: float) -> str:
     if 0 < abs(value) < _SMALL:
         return ".2g"
     return ".3f" if abs(value) < _LARGE else ".1f"
-
-
-def rule_of(search: Search, table: dict[str, Any]) -> SelectionRule:
-    """Return the rule by which a search chose."""
-    only_class = getattr(search, "_only_class", "")
-    pairing, metric = getattr(search, "pairing_", ""), first_metric(search, table)
-    return make_rule(selection_of(search), metric, pairing, only_class)
-
-
-def what_decides(search: Search) -> str:
-    """Return the column by which a search ranks its candidates."""
-    return rule_of(search, search.cv_results_).column(search.cv_results_)
-
-
-def by_what_decides(search: Search) -> Ints:
-    """Return the candidates as the rule orders them: the chosen one, then eligible ones."""
-    table, chosen = search.cv_results_, getattr(search, "best_index_", None)
-    eligible = np.asarray(table.get("eligible", np.ones(len(table["params"]))), dtype=bool)
-    order = rule_of(search, table).order(table, eligible)
-    return np.array(sorted(order, key=lambda candidate: candidate != chosen))

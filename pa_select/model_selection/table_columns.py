@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
+from sklearn.utils.validation import check_is_fitted
 
 from pa_select.model_selection.split_scores import (
     N_PARTS,
@@ -18,8 +20,9 @@ from pa_select.model_selection.split_scores import (
     PairsOfModels,
     Stacks,
 )
+from pa_select.scores.new_site import FEWEST_SITES, Scale, interval_of_new_site
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.typing import Floats
+from pa_select.utils.typing import Floats, Search
 
 if TYPE_CHECKING:
     from pa_select.agreement.pooled_agreement import PooledPairs
@@ -27,8 +30,27 @@ if TYPE_CHECKING:
     from pa_select.model_selection.out_of_fold import OutOfFold
 
 
+def cv_results_of(search: Search, name: str = "search") -> dict[str, Any]:
+    """Return the table of a fitted search, an argument of this name."""
+    if not hasattr(search, "refit"):
+        raise TypeError(f"{name}: expected a fitted search, got {type(search).__name__}.")
+    check_is_fitted(search, "cv_results_")
+    table: dict[str, Any] = search.cv_results_
+    return table
+
+
+def first_metric(search: Search, table: dict[str, Any]) -> str:
+    """Return the metric of ``refit``, or else the first metric."""
+    # A committee says which metric compares its candidates.
+    metric = getattr(search.refit, "metric", search.refit)
+    if isinstance(metric, str) and f"mean_test_{metric}" in table:
+        return metric
+    return next(name for name in table if name.startswith("mean_test_"))[len("mean_test_") :]
+
+
 def column(cv_results: dict[str, Any], name: str, argument: str) -> Floats:
     """Return the mean of a metric over the splits, or else the column of this name."""
+    # A metric comes first: it may have the name of a column.
     for key in (f"mean_test_{name}", name):
         if key in cv_results:
             return np.asarray(cv_results[key], dtype=np.float64)
@@ -53,6 +75,7 @@ def scores_and_errors(
 ) -> tuple[Floats, Floats]:
     """Return mean scores and their standard errors; nan for candidates that failed a split."""
     score = column(cv_results, metric, argument).copy()
+    # A mean over the other splits is of other rows than that of the other candidates.
     score[np.asarray(cv_results.get("n_failed_splits", np.zeros(len(score)))) > 0] = np.nan
     return score, recorded_errors(cv_results, metric)
 
@@ -67,6 +90,7 @@ def split_scores_of(cv_results: Mapping[str, Any], metric: str) -> Floats:
 
 def recorded_errors(cv_results: dict[str, Any], metric: str) -> Floats:
     """Return the recorded standard errors, or else those over the splits; 0 for a single split."""
+    # Searches of scikit-learn record the scores of the splits alone.
     for name in (f"se_test_{metric}", f"{metric}_se"):
         if name in cv_results:
             error: Floats = np.asarray(cv_results[name], dtype=np.float64)
@@ -76,6 +100,7 @@ def recorded_errors(cv_results: dict[str, Any], metric: str) -> Floats:
         for key, values in cv_results.items()
         if key.startswith("split")
         and key.endswith(f"_test_{metric}")
+        # The name of another metric may end alike, such as "own_test_accuracy".
         and key[5 : -len(f"_test_{metric}")].isdigit()
     ]
     if len(splits) < 2:
@@ -104,8 +129,26 @@ def recorded_chance(cv_results: dict[str, Any], metric: str) -> Floats:
     return np.nan_to_num(np.asarray(chance, dtype=np.float64), nan=-np.inf)
 
 
+def new_site_names(metric: str) -> tuple[str, str]:
+    """Return the names of the columns of the two ends of a metric's interval."""
+    suffix = "" if metric == "score" else f"_{metric}"
+    return f"new_site_low{suffix}", f"new_site_high{suffix}"
+
+
+def new_site_interval_of(
+    table: Mapping[str, Any], metric: str, candidate: int
+) -> tuple[float, float]:
+    """Return a candidate's interval; nan if there is none."""
+    low, high = (
+        float(table[name][candidate]) if name in table else math.nan
+        for name in new_site_names(metric)
+    )
+    return low, high
+
+
 def ranks(values: Floats) -> NDArray[np.int32]:
     """Rank values from the best, 1; nan values tie for the last rank."""
+    # All ranks are numbers, as in GridSearchCV.
     lowest = np.nanmin(values, initial=0.0) - 1
     return rankdata(-np.nan_to_num(values, nan=lowest), method="min").astype(np.int32)
 
@@ -115,13 +158,10 @@ def error_over_splits(splits: Floats, n_disjoint: float) -> Floats:
 
     ``n_disjoint`` is the effective number of disjoint test sets; see `Plan.n_disjoint`.
     """
-    known = np.isfinite(splits).sum(1)
-    share = known / splits.shape[1]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        deviations = splits - np.nanmean(np.where(known[:, None], splits, 0.0), 1)[:, None]
-        variance = np.nansum(deviations**2, 1) / (known - 1)
-        error = np.sqrt(variance / (n_disjoint * share))
-    return np.where(known > 1, error, np.nan)
+    known = np.ma.masked_invalid(splits)
+    # Splits without a score are left out, and so are their share of the test sets.
+    error = known.std(1, ddof=1) / np.sqrt(n_disjoint * known.count(1) / splits.shape[1])
+    return np.asarray(np.ma.filled(error, np.nan))
 
 
 def error_of_rows(parts: Sequence[Floats], n_disjoint: float) -> Floats:
@@ -136,16 +176,13 @@ def error_of_rows(parts: Sequence[Floats], n_disjoint: float) -> Floats:
 
 def metric_columns(name: str, splits: Floats, *, rank: bool = False) -> dict[str, Any]:
     """Make the split, mean and std columns of a metric that may be nan in some splits."""
-    known = np.isfinite(splits)
-    counts = np.maximum(known.sum(1), 1)
-    mean = np.where(known.any(1), np.where(known, splits, 0.0).sum(1) / counts, np.nan)
-    deviations = np.where(known, splits - mean[:, None], 0.0)
+    known = np.ma.masked_invalid(splits)
+    mean = known.mean(1).filled(np.nan)
     columns: dict[str, Any] = {
         f"split{split}_test_{name}": splits[:, split] for split in range(splits.shape[1])
     }
     columns[f"mean_test_{name}"] = mean
-    std = np.sqrt((deviations**2).sum(1) / counts)
-    columns[f"std_test_{name}"] = np.where(known.any(1), std, np.nan)
+    columns[f"std_test_{name}"] = known.std(1).filled(np.nan)
     if rank:
         columns[f"rank_test_{name}"] = ranks(mean)
     return columns
@@ -167,6 +204,7 @@ def environment_columns(
     if names:
         start = f"mean_test_{metric}_environment_"
         means = np.column_stack([columns[f"{start}{environment}"] for environment in names])
+        # The worst on average: in single splits an environment may have a few rows.
         worst = np.where(np.isnan(means), np.inf, means).argmin(1)
         scores = np.stack([by_environment[environment] for environment in names])
         splits = scores[worst, np.arange(n_candidates)]
@@ -178,6 +216,37 @@ def environment_columns(
     columns[f"se_test_{label}"] = error_over_splits(splits, n_disjoint)
     columns[f"worst_environment_{metric}"] = named
     return columns
+
+
+def new_site_columns(
+    metric: str, scores: Floats, sizes: Floats, *, of_regressors: bool
+) -> dict[str, Floats]:
+    """Make the columns from the scores at the sites, (n_sites, n_candidates), and their rows.
+
+    Sites without a score of any candidate are left out, such as those that lack a class.
+    Candidates that lack a score at one of the others have nan. There are no columns if fewer than
+    three sites are left.
+    """
+    known = np.isfinite(scores).any(axis=1)
+    if known.sum() < FEWEST_SITES:
+        return {}
+    scores = scores[known]
+    # The numbers of rows give the error of a rate, and of no other score.
+    scale = _scale_of(scores[np.isfinite(scores)], of_regressors)
+    ends = interval_of_new_site(scores.T, sizes[known] if scale.is_rate else None, scale)
+    return dict(zip(new_site_names(metric), ends, strict=True))
+
+
+def _scale_of(scores: Floats, of_regressors: bool) -> Scale:
+    """Guess the bounds of a metric from the scores of all candidates at all sites."""
+    lowest, highest = scores.min(), scores.max()
+    if highest <= 0 and lowest < 0:  # losses and errors have a minus sign
+        return Scale(-math.inf, 0.0)
+    if of_regressors:
+        return Scale(-math.inf, 1.0 if highest <= 1 else math.inf)
+    if lowest >= -1 and highest <= 1:
+        return Scale(0.0 if lowest >= 0 else -1.0, 1.0)
+    return Scale(-math.inf, math.inf)
 
 
 class ScoresOfMetric(NamedTuple):
@@ -227,6 +296,7 @@ def score_columns(
 
     on_extras: dict[str, dict[str, list[Floats]]] = {metric: {} for metric in scores}
     for number, extra in enumerate(extras):
+        # A fit that failed has no scores.
         of_extra = [
             [one.extra_scores[number] if one.extra_scores else np.nan for one in of_candidate]
             for of_candidate in outcomes
@@ -264,6 +334,7 @@ def _by_metric(scores: Sequence[Sequence[Any]]) -> dict[str, Floats]:
 def _chance(by_chance: dict[str, Floats], name: str, n: int) -> Floats:
     """Return the best score of constant predictions; nan if the scorer cannot score any."""
     means = by_chance[name].mean(1) if name in by_chance else np.array([np.nan])
+    # The best constant prediction is the floor of all candidates.
     known = means[np.isfinite(means)]
     return np.full(n, known.max() if len(known) else np.nan)
 
@@ -324,6 +395,7 @@ def agreements_of(
     terms = np.full((n, len(pairs.weight)), np.nan)
     if len(stacks.classes) == 1:
         # With one class all posteriors are 1: agreement 0.
+        # The solver needs two classes.
         for name in ("agreement", "agreement_uniform", "beta", "gap"):
             columns[name][candidates] = 0.0
         columns["agreement_rate"][candidates] = 1.0
@@ -341,6 +413,7 @@ def agreements_of(
             failures[candidate] = result.failure
             continue
         _enter(result, candidate, columns, terms)
+    # The prior of the papers, to be reported beside the one that decides.
     uniform = pooled_agreement(stacks, pairs, **options | {"prior": "uniform"})
     for candidate, result in zip(candidates.tolist(), uniform, strict=True):
         columns["agreement_uniform"][candidate] = result.score
@@ -360,6 +433,7 @@ def refine(
 
     solved = pooled_agreement(stacks, pairs, certify=True, **options)
     for candidate, result in zip(stacks.candidates.tolist(), solved, strict=True):
+        # What is in the table is still a lower bound.
         if result.failure is None:
             _enter(result, candidate, table, terms)
     table["rank_agreement"] = ranks(table["agreement"])

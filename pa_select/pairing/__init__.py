@@ -1,7 +1,6 @@
 """Pairings: which rows are compared with which."""
 
-from pa_select.pairing.one_sample import pair_environments, pair_within_label
-from pa_select.pairing.row_pairs import Pairs
+from pa_select.pairing.one_sample import Pairs, pair_environments, pair_within_label
 from pa_select.pairing.two_samples import (
     CanonicalPairing,
     IdentityPairing,

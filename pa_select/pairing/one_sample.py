@@ -1,16 +1,41 @@
-"""Pairs of rows within one sample, and between the environments in one sample."""
+"""Pairs of rows: within one sample, and between the environments in it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils import _safe_indexing, check_random_state
 
-from pa_select.pairing.row_pairs import Pairs, check_rows, in_words
 from pa_select.utils.typing import Array, Index, Labels, RandomState, Rows
+
+
+class Pairs(NamedTuple):
+    """Positions of the paired rows, and how many rows have no partner.
+
+    Parameters
+    ----------
+    a, b : ndarray of shape (n_pairs,)
+        Positions of the two rows of each pair; a row may be in several pairs.
+    n_left_out : int
+        Number of rows that are in no pair.
+    why : str, default=""
+        Why they are left out; empty if none is.
+
+    Examples
+    --------
+    >>> from pa_select.pairing import pair_within_label
+    >>> pairs = pair_within_label([0, 0, 1])
+    >>> pairs.n_left_out, pairs.why
+    (1, '1 row has a label that no other row has')
+    """
+
+    a: Index
+    b: Index
+    n_left_out: int
+    why: str = ""
 
 
 def pair_within_label(y: Labels, random_state: RandomState = None) -> Pairs:
@@ -37,15 +62,10 @@ def pair_within_label(y: Labels, random_state: RandomState = None) -> Pairs:
     ([(0, 2), (1, 4), (2, 0), (4, 1)], 1)
     """
     rng = check_random_state(random_state)
-    first, second = [], []
-    for rows in _rows_by_value(np.asarray(y)):
-        if len(rows) > 1:
-            cycle = rng.permutation(rows)
-            first.append(cycle)
-            second.append(np.roll(cycle, -1))
-    return _collect(
-        first, second, len(y), "has a label that no other row has", "have labels of their own"
-    )
+    cycles = [rng.permutation(rows) for rows in _rows_by_value(np.asarray(y)) if len(rows) > 1]
+    partners = [np.roll(cycle, -1) for cycle in cycles]
+    why = "has a label that no other row has", "have labels of their own"
+    return _collect(cycles, partners, len(y), *why)
 
 
 def pair_environments(
@@ -144,17 +164,11 @@ def _pair_every_two(
     first, second = [], []
     for number, rows_a in enumerate(groups if reference is None else groups[:1]):
         for rows_b in groups[number + 1 :]:
-            sides = [
-                (
-                    rows if X is None else _safe_indexing(X, rows),
-                    None if labels is None else labels[rows],
-                )
-                for rows in (rows_a, rows_b)
-            ]
-            found = pairing(sides[0][0], sides[1][0], sides[0][1], sides[1][1])
-            names = [
-                f"environment {environments[rows].tolist()[0]!r}" for rows in (rows_a, rows_b)
-            ]
+            both = rows_a, rows_b
+            samples = [rows if X is None else _safe_indexing(X, rows) for rows in both]
+            known = [None if labels is None else labels[rows] for rows in both]
+            names = [f"environment {environments[rows].tolist()[0]!r}" for rows in both]
+            found = pairing(*samples, *known)
             pairs = check_rows(found, (len(rows_a), len(rows_b)), (names[0], names[1]))
             first.append(rows_a[pairs.a])
             second.append(rows_b[pairs.b])
@@ -173,3 +187,28 @@ def _collect(first: list[Index], second: list[Index], n: int, one: str, several:
     b = np.concatenate(second) if second else np.empty(0, dtype=np.intp)
     n_left_out = n - len(np.union1d(a, b))
     return Pairs(a, b, n_left_out, in_words((n_left_out, one, several)))
+
+
+def check_rows(pairs: object, lengths: tuple[int, int], samples: tuple[str, str]) -> Pairs:
+    """Return what a pairing returned as checked row numbers of two samples, named in errors."""
+    found = list(pairs[:2]) if isinstance(pairs, (list, tuple)) else []
+    rows = [np.asarray(part) for part in found]
+    if len(rows) != 2 or len(rows[0]) != len(rows[1]):
+        raise ValueError(
+            f"pairing: expected two arrays of row numbers of equal length, got {pairs!r}."
+        )
+    for part, n, sample in zip(rows, lengths, samples, strict=True):
+        fits = part.ndim == 1 and (part.dtype.kind in "iu" or not len(part))
+        if not fits or ((part < 0) | (part >= n)).any():
+            raise ValueError(f"pairing: expected row numbers of {sample}, 0 to {n - 1}.")
+    a, b = (part.astype(np.intp) for part in rows)
+    return Pairs(a, b, sum(lengths) - len(np.unique(a)) - len(np.unique(b)))
+
+
+def in_words(*parts: tuple[int, str, str]) -> str:
+    """Join reasons: (number of rows, the phrase for one row, the phrase for several)."""
+    return "; ".join(
+        f"{n} {'row' if n == 1 else 'rows'} {one if n == 1 else several}"
+        for n, one, several in parts
+        if n
+    )

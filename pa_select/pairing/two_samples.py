@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import copy
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
@@ -14,8 +14,7 @@ from sklearn.cross_decomposition import CCA
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import _num_samples
 
-from pa_select.pairing.one_sample import pair_environments
-from pa_select.pairing.row_pairs import Pairs, in_words
+from pa_select.pairing.one_sample import Pairs, in_words, pair_environments
 from pa_select.scores.features import features_of
 from pa_select.utils.arrays import check_column
 from pa_select.utils.messages import optional_import
@@ -183,13 +182,16 @@ class _ByDistance(_Pairing):
                 f"{points[1].shape[1]}."
             )
         points = self._prepare(points[0], points[1], X_a, X_b, y_a, y_b)
-        first, second = [], []
-        for rows_a, rows_b in self._groups(X_a, X_b, y_a, y_b):
+        labels = [np.zeros(len(each)) for each in points]
+        if self.within_label:
+            labels = _labels(X_a, X_b, y_a, y_b)
+        first, second = [np.empty(0, dtype=np.intp)], [np.empty(0, dtype=np.intp)]
+        for label in np.intersect1d(labels[0], labels[1]):
+            rows_a, rows_b = (np.flatnonzero(each == label) for each in labels)
             i, j = self._match(points[0][rows_a], points[1][rows_b])
             first.append(rows_a[i])
             second.append(rows_b[j])
-        a = np.concatenate(first) if first else np.empty(0, dtype=np.intp)
-        b = np.concatenate(second) if second else np.empty(0, dtype=np.intp)
+        a, b = np.concatenate(first), np.concatenate(second)
         order = np.argsort(a, kind="stable")
         return a[order], b[order], ("is nobody's partner", "are nobody's partners")
 
@@ -197,16 +199,6 @@ class _ByDistance(_Pairing):
         self, a: Floats, b: Floats, X_a: Rows, X_b: Rows, y_a: Labels | None, y_b: Labels | None
     ) -> list[Any]:
         return [a, b]
-
-    def _groups(
-        self, X_a: Rows, X_b: Rows, y_a: Labels | None, y_b: Labels | None
-    ) -> Iterator[tuple[Index, Index]]:
-        if not self.within_label:
-            yield np.arange(_num_samples(X_a)), np.arange(_num_samples(X_b))
-            return
-        labels = _labels(X_a, X_b, y_a, y_b)
-        for label in np.intersect1d(labels[0], labels[1]):
-            yield np.flatnonzero(labels[0] == label), np.flatnonzero(labels[1] == label)
 
     @abstractmethod
     def _match(self, a: Floats, b: Floats) -> tuple[Index, Index]:

@@ -18,14 +18,12 @@ from pa_select.plotting.axes import (
     pyplot,
     style_of,
 )
-from pa_select.utils.typing import Axes, Floats, Line, Model, Prior, Rows, Vector, Weights
+from pa_select.utils.typing import Axes, Floats, Line, Vector
 
 if TYPE_CHECKING:
-    from pa_select.agreement import PosteriorAgreement, SolverPath
-    from pa_select.agreement.inputs.problem import Problem
+    from pa_select.agreement import PosteriorAgreement
 
 _BOUND, _TRAINED = "certified upper bound", r"$\beta = 1$, as trained"
-_POINTS = "evaluated by the solver"
 # A change of less than this share of the rise is not visible.
 _INVISIBLE = 0.02
 # How far below its value at 0 a kernel is drawn, as a share of the rise.
@@ -37,8 +35,8 @@ _N_POINTS = 120
 class AgreementCurveDisplay(Display):
     """Agreement at every inverse temperature, with the certified maximum marked.
 
-    Create it with `from_result` or `from_estimator`. A maximum at 0 or infinity is drawn at the
-    edge. Several curves may share axes. Keywords of `plot` go to ``ax.plot``.
+    Create it with `from_result`. A maximum at 0 or infinity is drawn at the edge. Several curves
+    may share axes. Keywords of `plot` go to ``ax.plot``.
 
     Parameters
     ----------
@@ -51,18 +49,14 @@ class AgreementCurveDisplay(Display):
         Certified upper bound of the maximum, in nats per pair; nan if unknown.
     name : str, default=None
         Name of the curve in the legend.
-    path : SolverPath, default=None
-        The points that the solver evaluated. Those between the first and the last of `betas`
-        are drawn.
 
     Attributes
     ----------
     line_, optimum_ : matplotlib Line2D
         The kernel, and the mark of the maximum.
-    points_, bound_, trained_ : matplotlib Line2D or None
-        The points that the solver evaluated, the certified upper bound, and the line at beta = 1,
-        as trained. None if no point is shown, if the bound is unknown, and if all `betas` are two
-        decades from 1.
+    bound_, trained_ : matplotlib Line2D or None
+        The certified upper bound, and the line at beta = 1, as trained. None if the bound is
+        unknown, and if all `betas` are two decades from 1.
     ax_, figure_ : matplotlib Axes, Figure
 
     References
@@ -88,7 +82,6 @@ class AgreementCurveDisplay(Display):
     score: float
     upper_bound: float = math.nan
     name: str | None = None
-    path: SolverPath | None = None
 
     _shapes = {"kernel": ("betas",)}
 
@@ -107,8 +100,7 @@ class AgreementCurveDisplay(Display):
         Parameters
         ----------
         result : PosteriorAgreement
-            A result that holds its scores, so not one of a search or a callback. With
-            ``return_path=True`` the points that were evaluated are drawn, too.
+            A result that holds its scores, so not one of a search or a callback.
         betas : array-like of shape (n_betas,), default=None
             Positive, finite inverse temperatures. None: the range of the kernel's rise and fall.
         name : str, default=None
@@ -122,47 +114,7 @@ class AgreementCurveDisplay(Display):
         check_kind(result, PosteriorAgreement)
         betas, kernel = _curve_of(result, _check_betas(betas))
         maximum = {field: getattr(result, field) for field in ("beta", "score", "upper_bound")}
-        display = cls(betas=betas, kernel=kernel, **maximum, name=name, path=result.path)
-        return display.plot(ax, **kwargs)
-
-    @classmethod
-    def from_estimator(
-        cls,
-        estimator: Model,
-        X_a: Rows,
-        X_b: Rows,
-        *,
-        prior: Prior = "uniform",
-        sample_weight: Weights | None = None,
-        betas: Vector | None = None,
-        name: str | None = None,
-        ax: Axes | None = None,
-        **kwargs: Any,
-    ) -> Self:
-        """Draw the agreement of a fitted classifier on two samples of the same objects.
-
-        Parameters
-        ----------
-        estimator : object
-            A fitted classifier that `pa_select.class_scores` accepts.
-        X_a, X_b : array-like of n_pairs rows
-            The samples; row i of one is paired with row i of the other.
-        prior, sample_weight
-            As in `pa_select.posterior_agreement`.
-        betas, ax, **kwargs
-            As in `from_result`.
-        name : str, default=None
-            Name of the curve in the legend. None: the name of the estimator's class.
-        """
-        pyplot()
-        _check_betas(betas)
-        from pa_select.agreement import posterior_agreement
-        from pa_select.scores import class_scores
-
-        scores = (class_scores(estimator, X)[0] for X in (X_a, X_b))
-        result = posterior_agreement(*scores, prior=prior, sample_weight=sample_weight)
-        name = type(estimator).__name__ if name is None else name
-        return cls.from_result(result, betas=betas, name=name, ax=ax, **kwargs)
+        return cls(betas=betas, kernel=kernel, **maximum, name=name).plot(ax, **kwargs)
 
     def _draw(self, ax: Axes, **kwargs: Any) -> None:
         appearance = style_of(self._n_drawn(ax))
@@ -173,30 +125,17 @@ class AgreementCurveDisplay(Display):
         ax.set_xscale("log")
         known = {other.get_label(): other for other in ax.lines}
         self.trained_ = known.get(_TRAINED)
-        lowest, highest = np.min(self.betas), np.max(self.betas)
-        if self.trained_ is None and lowest / 100 <= 1 <= 100 * highest:
+        near = np.min(self.betas) / 100 <= 1 <= 100 * np.max(self.betas)
+        if self.trained_ is None and near:
             self.trained_ = ax.axvline(1, label=_TRAINED, **DOTTED)
         self.bound_ = None
         if not math.isnan(self.upper_bound):
             label = "_nolegend_" if _BOUND in known else _BOUND
             style = {"color": self.line_.get_color(), "lw": 0.9, "ls": (0, (6, 3))}
             self.bound_ = ax.axhline(self.upper_bound, label=label, **style)
-        self.points_ = self._draw_points(ax, known)
         self.optimum_ = self._register(self._mark_optimum(ax, appearance.marker))
         ax.set(xlabel=r"inverse temperature $\beta$", ylabel=AGREEMENT)
         self._legend(ax, self._handles(ax))
-
-    def _draw_points(self, ax: Axes, known: dict[Any, Any]) -> Line | None:
-        """Draw the points of the path that lie within the curve."""
-        if self.path is None:
-            return None
-        beta, kernel = self.path.beta, self.path.kernel
-        shown = (np.min(self.betas) <= beta) & (beta <= np.max(self.betas))
-        if not shown.any():
-            return None
-        style: dict[str, Any] = {"color": self.line_.get_color(), "ls": "none", "marker": "."}
-        style["label"] = "_nolegend_" if _POINTS in known else _POINTS
-        return ax.plot(beta[shown], kernel[shown], **style)[0]
 
     def _mark_optimum(self, ax: Axes, marker: str) -> Line:
         """Mark the maximum, at an edge if it is at 0 or infinity."""
@@ -239,16 +178,9 @@ def _curve_of(result: PosteriorAgreement, betas: Floats | None) -> tuple[Floats,
 
     if betas is not None:
         return betas, kernel(betas)
-    return _sample(kernel, result, 1 / _typical_range(source))
-
-
-def _typical_range(source: Problem) -> float:
-    """Return the geometric mean over rows of the range from lowest to highest score."""
     scores = np.concatenate([x.detach().cpu().double().numpy() for x in (source.a, source.b)])
-    highest = scores.max(1)
-    lowest = np.where(np.isfinite(scores), scores, np.inf).min(1)
-    ranges = (highest - lowest)[highest > lowest]
-    return float(np.exp(np.log(ranges).mean())) if len(ranges) else 1.0
+    extent = float(np.ptp(scores[np.isfinite(scores)])) or 1.0
+    return _sample(kernel, result, 1 / extent)
 
 
 def _sample(

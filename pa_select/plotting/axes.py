@@ -25,10 +25,9 @@ SLANTED: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anch
 class Display(ABC):
     """Base class of the displays.
 
-    ``from_result`` draws a given result and ``from_estimator`` computes one first. Both refuse
-    what is invalid, by a TypeError or ValueError that names the argument, before there is a
-    figure; pass `ax` and keywords on to `plot`; and return the display. Subclasses are
-    dataclasses of what they show, and override `_draw`.
+    ``from_result`` draws a result. It refuses what is invalid, by a TypeError or ValueError that
+    names the argument, before there is a figure; passes `ax` and keywords on to `plot`; and
+    returns the display. Subclasses are dataclasses of what they show, and override `_draw`.
     """
 
     ax_: Axes
@@ -79,8 +78,13 @@ class Display(ABC):
         return None
 
     def _axes(self, ax: Axes | None) -> Axes:
-        """Return the axes to draw in."""
-        return axes_for(ax, figsize=self._figsize())
+        """Return the axes given, or those of a new figure that clips no label."""
+        plt = pyplot()
+        if ax is None:
+            return plt.subplots(layout="constrained", figsize=self._figsize())[1]
+        if not hasattr(ax, "get_xlim"):
+            raise TypeError(f"ax: expected matplotlib Axes or None, got {type(ax).__name__}.")
+        return ax
 
     @abstractmethod
     def _draw(self, ax: Axes, **kwargs: Any) -> None:
@@ -120,9 +124,9 @@ class Display(ABC):
         return sum(getattr(one, "_pa_select_kind", None) is type(self) for one in artists)
 
     @staticmethod
-    def _handles(*axes: Axes) -> list[Any]:
+    def _handles(ax: Axes) -> list[Any]:
         """Return the legend's handles of what axes hold, those of registered artists first."""
-        handles = [handle for ax in axes for handle in ax.get_legend_handles_labels()[0]]
+        handles = ax.get_legend_handles_labels()[0]
         return sorted(handles, key=lambda handle: not hasattr(handle, "_pa_select_kind"))
 
     @staticmethod
@@ -172,16 +176,6 @@ def pyplot() -> Any:
     return optional_import("matplotlib.pyplot", "plot")
 
 
-def axes_for(ax: Axes | None, **figure: Any) -> Axes:
-    """Return the axes given, or those of a new figure that clips no label."""
-    plt = pyplot()
-    if ax is None:
-        return plt.subplots(layout="constrained", **figure)[1]
-    if not hasattr(ax, "get_xlim"):
-        raise TypeError(f"ax: expected matplotlib Axes or None, got {type(ax).__name__}.")
-    return ax
-
-
 def bars_within(
     values: Floats, errors: Floats, low: float | Floats, high: float | Floats
 ) -> Floats:
@@ -200,14 +194,8 @@ def text_colour(ax: Axes) -> Any:
 
 
 def number(value: float) -> str:
-    """Return a number with three digits, for a label."""
-    if math.isinf(value):
-        return r"$\infty$" if value > 0 else r"$-\infty$"
-    if value == 0:
-        return "0"
-    mantissa, _, exponent = f"{value:#.3g}".partition("e")
-    mantissa = mantissa.rstrip(".")
-    return rf"${mantissa} \times 10^{{{int(exponent)}}}$" if exponent else mantissa
+    """Return a number with at most four digits, for a label."""
+    return r"$\infty$" if value == math.inf else f"{value:.4g}"
 
 
 def check_kind(result: object, kind: type, name: str = "result") -> None:

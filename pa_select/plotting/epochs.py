@@ -23,8 +23,7 @@ class EpochsDisplay(Display):
     """Agreement and accuracy against the epoch of a training, with the kept epoch marked.
 
     Create it with `from_result`. Agreement has the left axis, other scores have the right one.
-    Several trainings may share their axes, in a figure with ``layout="constrained"``. Keywords
-    of `plot` go to the agreement's ``ax.plot``.
+    Keywords of `plot` go to the agreement's ``ax.plot``.
 
     Parameters
     ----------
@@ -36,8 +35,6 @@ class EpochsDisplay(Display):
         Other scores, by name.
     kept : int, default=None
         Number of the epoch kept. A guard may exclude the epoch of the highest agreement.
-    name : str, default=None
-        Name of the training in the legend.
 
     Attributes
     ----------
@@ -65,7 +62,6 @@ class EpochsDisplay(Display):
     agreement: Vector
     scores: Mapping[str, Any] | None = None
     kept: int | None = None
-    name: str | None = None
 
     _shapes = {"agreement": ("epochs",)}
 
@@ -75,7 +71,6 @@ class EpochsDisplay(Display):
         result: Net | Sequence[Mapping[str, Any]],
         *,
         columns: Sequence[str] = ("pa", "valid_acc"),
-        name: str | None = None,
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
@@ -85,13 +80,10 @@ class EpochsDisplay(Display):
         ----------
         result : skorch net, skorch History or list of dict
             A net with `pa_select.PAScoring` or `pa_select.PAEarlyStopping`, its history, or a
-            dict for each epoch. The kept epoch is the last entry of the column "pa_kept"; in a
-            history without it, the last epoch for which "pa_best" is true.
+            dict for each epoch. The kept epoch is the last entry of the column "pa_kept".
         columns : sequence of str, default=("pa", "valid_acc")
             Columns of the history: the agreement, then other scores. "valid_acc" is left out if
             it was not recorded.
-        name : str, default=None
-            Name of the training in the legend.
         ax, **kwargs
             As in `plot`.
         """
@@ -111,55 +103,44 @@ class EpochsDisplay(Display):
         }
         epochs = [row.get("epoch", number) for number, row in enumerate(rows, 1)]
         agreement = scores.pop(columns[0])
-        kept = None
-        for epoch, row in zip(epochs, rows, strict=True):
-            # Histories of 0.1.0 say only whether an epoch was the best when it ended.
-            so_far = epoch if row.get(f"{columns[0]}_best") else kept
-            kept = row.get(f"{columns[0]}_kept", so_far)
+        # An epoch that was interrupted has no entry.
+        kept = [row[f"{columns[0]}_kept"] for row in rows if f"{columns[0]}_kept" in row]
         shown: dict[str, Any] = {"epochs": np.array(epochs), "agreement": agreement}
-        return cls(**shown, scores=scores, kept=kept, name=name).plot(ax, **kwargs)
+        shown["kept"] = kept[-1] if kept else None
+        return cls(**shown, scores=scores).plot(ax, **kwargs)
 
     def _draw(self, ax: Any, **kwargs: Any) -> None:
-        prefix = "" if self.name is None else f"{self.name}: "
-        self.ax_right_: Any = getattr(ax, "_pa_select_right", None)
-        if self.scores and self.ax_right_ is None:
-            # Trainings that share the left axes also share the right axes.
-            self.ax_right_ = ax._pa_select_right = ax.twinx()
-        # A legend of both axes, above them so that it hides no line.
-        top = ax if self.ax_right_ is None else self.ax_right_
-        both = [ax] if top is ax else [ax, top]
-        used = sum(map(self._n_drawn, both))
-        self.line_ = self._draw_line(ax, self.agreement, f"{prefix}agreement", used, **kwargs)
-        self.lines_ = {}
-        for i, (column, values) in enumerate((self.scores or {}).items(), used + 1):
-            label = f"{prefix}{_WORDS.get(column, column)}"
-            self.lines_[column] = self._draw_line(self.ax_right_, values, label, i)
-        self.kept_ = self._mark_kept(ax, top, prefix)
+        self.line_ = self._draw_line(ax, self.agreement, "agreement", 0, **kwargs)
+        self.ax_right_: Any = ax.twinx() if self.scores else None
+        # The axes that are drawn last: no line covers their legend and their mark.
+        top = self.ax_right_ or ax
+        self.lines_ = {
+            column: self._draw_line(top, values, _WORDS.get(column, column), i)
+            for i, (column, values) in enumerate((self.scores or {}).items(), 1)
+        }
+        self.kept_ = self._mark_kept(ax, top)
         ax.set(xlabel="epoch", ylabel=AGREEMENT)
         ax.xaxis.get_major_locator().set_params(integer=True)
         if self.lines_:
             only, *others = self.lines_
             top.set_ylabel("score" if others else _WORDS.get(only, only))
-        handles = self._handles(*both)
-        if len(handles) > 1:
-            self._legend(top, handles)
+        if self.lines_ or self.kept_:
+            self._legend(top, [self.line_, *self.lines_.values(), self.kept_])
 
     def _draw_line(self, ax: Axes, values: Vector, label: str, number: int, **kwargs: Any) -> Line:
         known = np.isfinite(values)
         style = style_of(number).of_line | {"markersize": 4, "label": label} | kwargs
         x, y = np.asarray(self.epochs)[known], np.asarray(values)[known]
-        return self._register(ax.plot(x, y, **style)[0])
+        return ax.plot(x, y, **style)[0]
 
-    def _mark_kept(self, ax: Axes, top: Axes, prefix: str) -> Line | None:
+    def _mark_kept(self, ax: Axes, top: Axes) -> Line | None:
         """Mark the kept epoch on the line of the agreement, and with a vertical line."""
         if self.kept is None or self.kept not in self.epochs:
             return None
         ax.axvline(self.kept, **DOTTED)
         y = np.asarray(self.agreement)[np.asarray(self.epochs) == self.kept]
-        # Draw in the upper axes, so that none of their lines covers the mark.
         style = {"color": self.line_.get_color(), "transform": ax.transData, "zorder": 4}
-        style["label"] = f"{prefix}kept, epoch {self.kept}"
-        return self._mark(top, [self.kept], y, "*", **style)
+        return self._mark(top, [self.kept], y, "*", label=f"kept, epoch {self.kept}", **style)
 
 
 def _rows(result: object) -> Sequence[Mapping[str, Any]]:

@@ -10,12 +10,10 @@ import numpy as np
 
 from pa_select.model_selection.results_table import (
     candidate_names,
-    cv_results_of,
-    first_metric,
     metric_in_words,
     sites_of,
 )
-from pa_select.model_selection.table_columns import scores_and_errors
+from pa_select.model_selection.table_columns import cv_results_of, first_metric, scores_and_errors
 from pa_select.plotting.axes import (
     GREY,
     Display,
@@ -123,7 +121,6 @@ class ExpectedScoreDisplay(Display):
         cls,
         result: Any,
         *,
-        score: str | None = None,
         site: str | None = None,
         true_scores: Vector | Mapping[str, float] | None = None,
         ax: Axes | None = None,
@@ -136,9 +133,6 @@ class ExpectedScoreDisplay(Display):
         result : PASearchCV, PARandomizedSearchCV, ExpectedScore or dict of str to ExpectedScore
             A search that was fitted with `paired`, or the expected score of a classifier, or of
             several by name. Candidates of a search are named by the parameters that differ.
-        score : str, default=None
-            Name of the metric. None: the one that decides the search; for expected scores
-            "accuracy" if there are intervals, else "score".
         site : str, default=None
             Name of the site, if a search has several. None: the worst site of each candidate.
         true_scores : array-like of shape (n_candidates,) or dict of str to float, default=None
@@ -153,7 +147,7 @@ class ExpectedScoreDisplay(Display):
             If it is not fitted.
         """
         pyplot()
-        given = (_of_search if hasattr(result, "refit") else _of_scores)(result, score, site)
+        given = (_of_search if hasattr(result, "refit") else _of_scores)(result, site)
         truth = _in_order(true_scores, given["names"])
         return cls(**given, true_scores=truth).plot(ax, **kwargs)
 
@@ -241,10 +235,10 @@ class ExpectedScoreDisplay(Display):
         return drawn
 
 
-def _of_search(search: Search, score: str | None, site: str | None) -> dict[str, Any]:
+def _of_search(search: Search, site: str | None) -> dict[str, Any]:
     """Return the display's parameters for the candidates of a search."""
     table = cv_results_of(search, "result")
-    metric = score or first_metric(search, table)
+    metric = first_metric(search, table)
     columns = _columns(table, metric, site)
     words = metric_in_words(metric, getattr(search, "scoring", None))
     claimed, _ = scores_and_errors(table, metric)
@@ -264,7 +258,7 @@ def _of_search(search: Search, score: str | None, site: str | None) -> dict[str,
     }
 
 
-def _of_scores(result: object, score: str | None, site: str | None) -> dict[str, Any]:
+def _of_scores(result: object, site: str | None) -> dict[str, Any]:
     """Return the display's parameters for expected scores of trained classifiers."""
     from pa_select.two_sites import ExpectedScore
 
@@ -277,7 +271,7 @@ def _of_scores(result: object, score: str | None, site: str | None) -> dict[str,
 
     claimed, low = values("validation_score"), values("low")
     has_intervals = not np.isnan(low).all()
-    words = score or ("accuracy" if has_intervals and claimed.min() >= 0 else "score")
+    words = "accuracy" if has_intervals and claimed.min() >= 0 else "score"
     return {
         "score": values("score"),
         "standard_error": values("standard_error"),
@@ -303,12 +297,8 @@ def _in_order(true_scores: Vector | Mapping[str, float] | None, names: list[str]
 
 def _columns(table: dict[str, Any], metric: str, site: str | None) -> dict[str, Any]:
     """Return the display's columns of a metric at a site, or at the worst one."""
-    metrics = [name[len("mean_test_") :] for name in table if name.startswith("mean_test_")]
-    known = [name for name in metrics if f"expected_{name}" in table]
-    if not known:
+    if f"expected_{metric}" not in table:
         raise ValueError("result: expected a search fitted with paired, got one without it.")
-    if metric not in known:
-        raise ValueError(f"score: expected one of the metrics {known}, got {metric!r}.")
     sites = sites_of(table)
     if site is not None and site not in sites:
         wanted = f"None or one of {sites}" if sites else "None, since the site has no name"

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from pa_select.agreement import AgreementMatrix
     from pa_select.assessment import RankCorrelation
 
+# Correlations with a smaller p-value are marked.
+_LEVEL = 0.05
+
 
 class HeatMapDisplay(Display):
     """Base class of displays of a matrix of numbers."""
@@ -209,8 +212,8 @@ class AgreementMatrixDisplay(HeatMapDisplay):
 class RankCorrelationDisplay(HeatMapDisplay):
     """Kendall's tau of every measure with every gap as a heat map.
 
-    Create it with `from_result`. Correlations whose adjusted p-value is below the level are
-    written in bold with a star. Keywords of `plot` go to ``ax.imshow``.
+    Create it with `from_result`. Correlations whose adjusted p-value is below 0.05 are written in
+    bold with a star. Keywords of `plot` go to ``ax.imshow``.
 
     Parameters
     ----------
@@ -220,8 +223,6 @@ class RankCorrelationDisplay(HeatMapDisplay):
         Names of the rows and of the columns.
     p_value : array-like of shape (n_measures, n_gaps), default=None
         P-values that decide which correlations are marked. None: no marks.
-    level : float, default=0.05
-        Correlations with a p-value below it are marked.
 
     Attributes
     ----------
@@ -253,14 +254,13 @@ class RankCorrelationDisplay(HeatMapDisplay):
     measures: Sequence[Any]
     gaps: Sequence[Any]
     p_value: Matrix | None = None
-    level: float = 0.05
 
     _shapes = dict.fromkeys(("tau", "p_value"), ("measures", "gaps"))
     _bar = {"label": "Kendall's $\\tau$"}
 
     @classmethod
     def from_result(
-        cls, result: RankCorrelation, *, level: float = 0.05, ax: Axes | None = None, **kwargs: Any
+        cls, result: RankCorrelation, *, ax: Axes | None = None, **kwargs: Any
     ) -> Self:
         """Draw what `pa_select.assessment.rank_correlation` returns.
 
@@ -268,8 +268,6 @@ class RankCorrelationDisplay(HeatMapDisplay):
         ----------
         result : RankCorrelation
             The correlations.
-        level
-            As in the class.
         ax, **kwargs
             As in `plot`.
         """
@@ -278,7 +276,7 @@ class RankCorrelationDisplay(HeatMapDisplay):
 
         check_kind(result, RankCorrelation)
         shown = {name: getattr(result, name) for name in ("tau", "measures", "gaps")}
-        return cls(**shown, p_value=result.p_adjusted, level=level).plot(ax, **kwargs)
+        return cls(**shown, p_value=result.p_adjusted).plot(ax, **kwargs)
 
     def _figsize(self) -> tuple[float, float]:
         # Beside and below the cells: the colour bar, names, the slanted names of the gaps.
@@ -293,7 +291,7 @@ class RankCorrelationDisplay(HeatMapDisplay):
     def _write(self, ax: Axes, form: str, style: dict[str, Any]) -> Array:
         tau = np.asarray(self.tau, dtype=np.float64)
         p_value = np.ones(tau.shape) if self.p_value is None else np.asarray(self.p_value)
-        marked = p_value < self.level
+        marked = p_value < _LEVEL
         texts = np.full(tau.shape, "", dtype=object)
         for cell in zip(*np.nonzero(~np.isnan(tau)), strict=True):
             text = format(tau[cell], form)
@@ -309,6 +307,6 @@ class RankCorrelationDisplay(HeatMapDisplay):
         ax.set_yticks(range(len(self.measures)), [str(measure) for measure in self.measures])
         ax.set(xlabel="gap", ylabel="measure")
         if self.texts_ is not None and self.p_value is not None:
-            label = f"adjusted p < {self.level:g}"
+            label = f"adjusted p < {_LEVEL:g}"
             style = {"marker": "*", "color": text_colour(ax), "linestyle": "none", "label": label}
             self._legend(ax, [pyplot().Line2D([], [], **style)], handlelength=1)

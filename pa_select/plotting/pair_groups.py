@@ -177,10 +177,8 @@ class ConfidenceDisplay(Display):
         style |= {"color": style_of(i).color, "marker": style_of(i).marker} | kwargs
         name = "at " if self.names is None else f"{self.names[i]}: "
         trained, best = self.trained[i], self.best[i]
-        gap = np.full(len(best), np.nan)
-        ends = (left, right, gap), (trained, best, gap)
-        x_and_y = (np.column_stack(of_axis).ravel() for of_axis in ends)
-        self.lines_ += ax.plot(*x_and_y, color=style["color"], lw=1, alpha=0.6, zorder=1)
+        ends = [left, right], [trained, best]
+        self.lines_ += ax.plot(*ends, color=style["color"], lw=1, alpha=0.6, zorder=1)
         hollow = style | {"mfc": ax.get_facecolor(), "label": "_nolegend_"}
         filled = style | {"label": rf"{name}$\beta^*$ = {number(self.betas[i])}"}
         self.trained_.append(ax.errorbar(left, trained, self.trained_errors[i], **hollow))

@@ -9,21 +9,61 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from pa_select.plotting import robustness_table
 from pa_select.plotting.axes import (
+    AGREEMENT,
     DOTTED,
     Display,
-    axes_for,
     bars_within,
     check_kind,
+    number,
     pyplot,
     style_of,
 )
-from pa_select.utils.typing import Axes, Estimators, Floats, Labels, Prior, Rows, Vector
+from pa_select.utils.typing import Axes, Floats, HasArray, Prior, Vector
 
 if TYPE_CHECKING:
     from pa_select.assessment import RobustnessCurve
 
+#: The two variables that can be the horizontal axis, each with the other one.
+_OTHER = {"ratio": "power", "power": "ratio"}
+#: The axis label of each column.
+LABELS = {
+    "mean_norm": "mean distance moved",
+    "success_rate": "share of successful attacks",
+    "pa": AGREEMENT,
+    "pa_uniform": AGREEMENT,
+    "beta": "inverse temperature $\\beta^*$\n(at the edges: 0, $\\infty$)",
+    "standard_error": "standard error of the agreement\n(nats per pair)",
+    "standard_error_uniform": "standard error of the agreement\n(nats per pair)",
+    "gap": "certified gap (nats per pair)",
+    "afr_pred": "share of kept predictions\n($\\mathrm{AFR_{pred}}$)",
+    "pa_change": "change of the agreement\n(nats per pair)",
+    "clean_accuracy": "accuracy before the shift",
+    "shifted_accuracy": "accuracy under the shift",
+    "afr_true": "accuracy under the shift\n($\\mathrm{AFR_{true}}$)",
+    "accuracy_drop": "lost accuracy",
+    "relative_accuracy_drop": "lost accuracy\n(share of that before)",
+    "log_loss": "log-loss (nats)",
+    "log_loss_gap": "increase of the log-loss (nats)",
+    "relative_log_loss_gap": "increase of the log-loss\n(share of that before)",
+    "kl": "divergence of the posteriors (nats)",
+    "wasserstein": "distance of the posteriors (0 to 1)",
+    "cosine_similarity": "cosine similarity of the features",
+    "mmd": "maximum mean discrepancy\nof the features",
+    "frechet": "Fréchet distance of the features",
+    "centroid_distance": "distance of the features' means",
+}
+# The columns with standard errors whose name is not that of the column and "_se".
+_ERRORS = {
+    "pa": "standard_error",
+    "pa_uniform": "standard_error_uniform",
+    "afr_true": "shifted_accuracy_se",
+}
+#: The columns of shares of rows, which are in [0, 1].
+SHARES = ("clean_accuracy", "shifted_accuracy", "afr_pred", "afr_true")
+# The columns that depend on the class prior.
+_OF_PRIOR = ("pa", "beta", "standard_error", "gap", "pa_change")
+_OF_UNIFORM_PRIOR = ("pa_uniform", "standard_error_uniform")
 # Dotted and dash-dotted, both unlike the first lines of data.
 _REFERENCE_STYLES = ((0, (1, 3)), (0, (8, 3, 1, 3)))
 _WORDS = {"ratio": "share of shifted rows", "power": "power of the shift"}
@@ -33,9 +73,9 @@ _WORDS = {"ratio": "share of shifted rows", "power": "power of the shift"}
 class RobustnessCurveDisplay(Display):
     """A measure of robustness against the extent of a shift, a line for each classifier.
 
-    Create it with `from_result` or `from_estimator`. Error bars are one standard error. Infinite
-    values are marked at the edge. Several displays of one panel may share their axes; `plot`
-    takes an array of Axes for several panels. Keywords of `plot` go to ``ax.errorbar``.
+    Create it with `from_result`. Error bars are one standard error. Infinite values are marked at
+    the edge. Several displays of one panel may share their axes; several panels have a figure of
+    their own. Keywords of `plot` go to ``ax.errorbar``.
 
     Grey lines mark the largest possible agreement, log n_classes, and the agreement of a model
     that always predicts one class: 0 under the marginal prior and log n_classes under the
@@ -108,7 +148,7 @@ class RobustnessCurveDisplay(Display):
         *,
         column: str = "pa",
         x: str | None = None,
-        at: Mapping[str, Any] | None = None,
+        at: Mapping[str, float] | None = None,
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
@@ -122,9 +162,9 @@ class RobustnessCurveDisplay(Display):
             The column of the table to draw, with its standard error if the table has one.
         x : {"ratio", "power"}, default=None
             The horizontal axis. None: what varies and is not fixed by `at`, or the ratio.
-        at : dict of str to float or sequence of float, default=None
-            Values of the other variable, such as ``{"power": 0.3}``; each has a panel. None:
-            all values.
+        at : dict of str to float, default=None
+            The value of the other variable, such as ``{"power": 0.3}``. None: a panel for each
+            value.
         ax, **kwargs
             As in `plot`.
         """
@@ -132,65 +172,7 @@ class RobustnessCurveDisplay(Display):
         from pa_select.assessment import RobustnessCurve
 
         check_kind(result, RobustnessCurve)
-        return cls(**robustness_table.cut(result, column, x, at)).plot(ax, **kwargs)
-
-    @classmethod
-    def from_estimator(
-        cls,
-        estimator: Estimators,
-        X: Rows,
-        y: Labels | None = None,
-        *,
-        shift: Any,
-        powers: float | Vector | None = None,
-        ratios: float | Vector | None = None,
-        prior: Prior = "marginal",
-        options: Mapping[str, Any] | None = None,
-        column: str = "pa",
-        x: str | None = None,
-        ax: Axes | None = None,
-        **kwargs: Any,
-    ) -> Self:
-        """Measure how fitted classifiers withstand a shift, and draw it.
-
-        Parameters
-        ----------
-        estimator, X, y, shift, powers, prior
-            As in `pa_select.robustness_curve`.
-        ratios : float or sequence of float, default=None
-            Shares of the rows that the shift reaches. None: 0, 0.1, ..., 1 for a single
-            power, all rows for several powers.
-        options : dict, default=None
-            Other arguments of `pa_select.robustness_curve`, such as ``groups``. Only the metric
-            of the column is computed.
-        column, x, ax, **kwargs
-            As in `from_result`.
-        """
-        pyplot()
-        metrics = robustness_table.METRICS
-        if column not in metrics:
-            raise ValueError(f"column: expected one of {list(metrics)}, got {column!r}.")
-        robustness_table.check_at(x, None)
-        if ax is not None:
-            _given_panels(ax)
-        from pa_select.assessment import robustness_curve
-
-        if ratios is None:
-            one = powers is None or np.size(powers) == 1
-            ratios = np.linspace(0, 1, 11).round(1) if one else 1.0
-        curve = robustness_curve(
-            estimator,
-            X,
-            y,
-            shift=shift,
-            powers=powers,
-            ratios=ratios,
-            metrics=[metrics[column]],
-            # With the uniform prior "pa" and "pa_uniform" are equal and computed once.
-            prior="uniform" if column in robustness_table.OF_UNIFORM_PRIOR else prior,
-            **(options or {}),
-        )
-        return cls.from_result(curve, column=column, x=x, ax=ax, **kwargs)
+        return cls(**_cut(result, column, x, at)).plot(ax, **kwargs)
 
     def _draw(self, ax: Axes, **kwargs: Any) -> None:
         self.errorbars_, self.edges_, self.references_ = [], [], []
@@ -208,29 +190,26 @@ class RobustnessCurveDisplay(Display):
             style: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1, 1)}
             corner.legend(handles=handles, handlelength=3, frameon=False, **style)
 
-    def _axes(self, ax: Any) -> Axes:
+    def _axes(self, ax: Axes | None) -> Axes:
         """Find the Axes of the panels, give them titles and labels, and return the first."""
-        n, label = len(self.panels), robustness_table.label_of(self.column, self.prior)
-        along, other = _WORDS[self.x_name], _WORDS[robustness_table.AXES[self.x_name]]
-        titles = [f"{other}: {_short(panel)}" for panel in self.panels]
+        n, label = len(self.panels), _label_of(self.column, self.prior)
+        along, other = _WORDS[self.x_name], _WORDS[_OTHER[self.x_name]]
+        titles = [f"{other}: {number(panel)}" for panel in self.panels]
         if n == 1:
-            self.axes_ = [axes_for(ax)]
+            self.axes_ = [super()._axes(ax)]
             whole = self.x_name == "power" and self.panels[0] == 1
             self.axes_[0].set(xlabel=along if whole else f"{along} ({titles[0]})", ylabel=label)
             return self.axes_[0]
-        self.axes_ = _new_panels(n) if ax is None else _given_panels(ax)
-        if len(self.axes_) != n:
+        if ax is not None:
             raise ValueError(
-                f"ax: expected Axes for each of {n} panels ({other}), got {len(self.axes_)}; `at` "
-                "chooses fewer panels."
+                f"ax: expected None for {n} panels ({other}), got {type(ax).__name__}; `at` "
+                "chooses one panel."
             )
-        if ax is None:
-            self.axes_[0].figure.supxlabel(along, fontsize="medium")
-            self.axes_[0].figure.supylabel(label, fontsize="medium", ma="center")
+        self.axes_ = _new_panels(n)
+        self.axes_[0].figure.supxlabel(along, fontsize="medium")
+        self.axes_[0].figure.supylabel(label, fontsize="medium", ma="center")
         for one, title in zip(self.axes_, titles, strict=True):
             one.set_title(title, fontsize="medium")
-            if ax is not None:
-                one.set(xlabel=along, ylabel=label)
         return self.axes_[0]
 
     def _scale(self, ax: Axes) -> None:
@@ -238,7 +217,6 @@ class RobustnessCurveDisplay(Display):
         x = np.asarray(self.x)
         if self.column == "beta":
             ax.set_yscale("log")
-            self._label_inverse_temperatures(ax)
         if len(self.panels) > 1:
             from matplotlib import ticker
 
@@ -250,22 +228,10 @@ class RobustnessCurveDisplay(Display):
             if spread[1] < spread[0] - 1e-9:
                 ax.set_xscale("log")
                 shown = x[:: math.ceil(len(x) / 8)]
-                ax.set_xticks(shown, [_short(value) for value in shown])
+                ax.set_xticks(shown, [number(value) for value in shown])
                 ax.set_xticks([], minor=True)
         elif len(x) == 1:
-            ax.set_xticks(x, [_short(x[0])])
-
-    def _label_inverse_temperatures(self, ax: Axes) -> None:
-        """Label with plain numbers, also between powers of ten if the axis spans few."""
-        from matplotlib import ticker
-
-        values = np.asarray(self.values, dtype=np.float64)
-        known = values[(values > 0) & np.isfinite(values)]
-        decades = np.log10(known.max() / known.min()) if known.size else 0.0
-        between = (1, 2, 3, 5) if decades < 1 else (1, 3) if decades < 3 else (1,)
-        ax.yaxis.set_major_locator(ticker.LogLocator(subs=between))
-        ax.yaxis.set_major_formatter("{x:g}")
-        ax.yaxis.set_minor_formatter("")
+            ax.set_xticks(x, [number(x[0])])
 
     def _draw_panel(self, ax: Axes, panel: int, kwargs: dict[str, Any]) -> tuple[Any, Any]:
         bars, edges = {}, {}
@@ -276,7 +242,7 @@ class RobustnessCurveDisplay(Display):
             at_edge = high | low
             y[at_edge] = np.nan
             error = None if self.errors is None else self.errors[panel][i]
-            if error is not None and self.column in robustness_table.SHARES:
+            if error is not None and self.column in SHARES:
                 error = bars_within(y, error, 0.0, 1.0)
             # From the seventh line on the colours repeat, with other dashes and marks.
             n = n_before + i
@@ -293,7 +259,7 @@ class RobustnessCurveDisplay(Display):
 
     def _draw_references(self, ax: Axes) -> list[Any]:
         """Draw the reference values of an agreement as lines below the data."""
-        values = robustness_table.reference_values(self.column, self.prior, self.n_classes)
+        values = _reference_values(self.column, self.prior, self.n_classes)
         drawn = {line.get_label() for line in ax.lines}
         return [
             ax.axhline(value, label=label, **DOTTED | {"ls": style})
@@ -302,18 +268,9 @@ class RobustnessCurveDisplay(Display):
         ]
 
 
-def _short(value: float) -> str:
-    return r"$\infty$" if value == math.inf else f"{value:g}"
-
-
 def _n_columns(n: int) -> int:
     """Return how many of n panels are side by side."""
     return n if n <= 3 else math.ceil(math.sqrt(n))
-
-
-def _given_panels(ax: object) -> list[Any]:
-    """Return a list of the Axes in an array, or of a single Axes."""
-    return [axes_for(one) for one in np.asarray(ax, dtype=object).ravel()]
 
 
 def _new_panels(n: int) -> list[Any]:
@@ -329,3 +286,84 @@ def _new_panels(n: int) -> list[Any]:
     for lowest in axes[n - columns : n]:  # without a panel below
         lowest.tick_params(labelbottom=True)
     return axes[:n]
+
+
+def _prior_of(column: str, prior: Prior | None) -> Prior | None:
+    """Return the class prior under which a column was computed, or None without a prior."""
+    if column in _OF_UNIFORM_PRIOR:
+        return "uniform"
+    return prior if column in _OF_PRIOR else None
+
+
+def _label_of(column: str, prior: Prior | None) -> str:
+    """Return the axis label of a column, with its prior."""
+    under = _prior_of(column, prior)
+    if under is None:
+        return LABELS[column]
+    return f"{LABELS[column]},\n{under if isinstance(under, str) else 'given'} prior"
+
+
+def _reference_values(column: str, prior: Prior | None, n_classes: int | None) -> dict[str, float]:
+    """Return the reference values of an agreement, by their labels in the legend."""
+    under = _prior_of(column, prior)
+    if column not in ("pa", "pa_uniform") or under is None or n_classes is None:
+        return {}
+    if not isinstance(under, str):
+        return {"upper limit": float(-np.log(np.min(under)))}
+    limit = math.log(n_classes)
+    if under == "uniform":
+        return {"upper limit, constant model": limit}
+    return {r"upper limit ($\log K$)": limit, "constant model (0)": 0.0}
+
+
+def _cut(
+    curve: RobustnessCurve, column: str, x: str | None, at: Mapping[str, float] | None
+) -> dict[str, Any]:
+    """Return the parameters of a display."""
+    if x is not None and x not in _OTHER:
+        raise ValueError(f"x: expected 'ratio', 'power' or None, got {x!r}.")
+    if at is not None and not isinstance(at, Mapping):
+        raise TypeError(f"at: expected a dict or None, got {type(at).__name__}.")
+    free = [name for name in _OTHER if name != x]
+    if at and (len(at) > 1 or not set(at) <= set(free)):
+        raise ValueError(f"at: expected {' or '.join(map(repr, free))} alone, got {list(at)}.")
+    known = [name for name in curve.table if name in LABELS]
+    if column not in known:
+        raise ValueError(f"column: expected one of {known}, got {column!r}.")
+    lists = {"ratio": np.array(curve.ratios), "power": np.array(curve.powers)}
+    if at:
+        x = next(name for name in _OTHER if name not in at)
+    elif x is None:
+        x = "power" if len(lists["ratio"]) == 1 else "ratio"
+    other = _OTHER[x]
+    points, panels = np.argsort(lists[x]), np.argsort(lists[other])
+    if at:
+        from pa_select.assessment.robustness_curve import one_of
+
+        value = one_of(lists[other].tolist(), at[other], f"at[{other!r}]")
+        panels = panels[lists[other][panels] == value]
+    if np.isinf(lists[x]).any():
+        raise ValueError("x: expected finite powers, got inf; x='ratio' gives it a panel.")
+
+    def arranged(numbers: HasArray) -> Floats:
+        """Arrange the numbers of a column by panel, estimator and point."""
+        shape = len(curve.estimators), len(curve.powers), len(curve.ratios)
+        cube = np.asarray(numbers, dtype=np.float64).reshape(shape)
+        cube = np.moveaxis(cube, (1, 2) if other == "power" else (2, 1), (0, 2))
+        return cube[panels][:, :, points]
+
+    values = arranged(curve.table[column])
+    if np.isnan(values).all():
+        raise ValueError(f"column: expected one that the shift gives, got {column!r}, all nan.")
+    errors = curve.table.get(_ERRORS.get(column, f"{column}_se"))
+    return {
+        "x": lists[x][points],
+        "values": values,
+        "errors": None if errors is None else arranged(errors),
+        "names": list(curve.estimators),
+        "panels": lists[other][panels].tolist(),
+        "x_name": x,
+        "column": column,
+        "prior": curve.prior,
+        "n_classes": curve.n_classes,
+    }

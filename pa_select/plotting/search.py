@@ -9,32 +9,30 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import is_regressor
 
-from pa_select.model_selection.new_site import new_site_names
+from pa_select.model_selection.choice import rule_of
 from pa_select.model_selection.results_table import (
     LEAST_NATS,
     candidate_names,
+    metric_in_words,
+)
+from pa_select.model_selection.table_columns import (
+    column,
     cv_results_of,
     first_metric,
-    metric_in_words,
-    rule_of,
+    new_site_names,
+    recorded_errors,
+    scores_and_errors,
 )
-from pa_select.model_selection.table_columns import column, recorded_errors, scores_and_errors
 from pa_select.plotting.axes import (
     AGREEMENT,
     GREY,
     Display,
-    bars_within,
     pyplot,
     style_of,
     text_colour,
 )
 from pa_select.utils.typing import Axes, Floats, Labels, Line, Mask, Search, Vector
 
-# scikit-learn's scores that no model exceeds; "score" is that of the estimators themselves.
-_AT_MOST_1 = (
-    "accuracy", "average precision", "balanced accuracy", "f1", "jaccard", "precision", "r2",
-    "recall", "roc auc", "score", "top k",
-)  # fmt: skip
 # Opacity of the error bars.
 _ALPHA = 0.7
 # Area of the discs of all weights together, in square points, and their opacity.
@@ -57,14 +55,18 @@ class PASearchDisplay(Display):
     `plot` go to ``ax.errorbar`` of all candidates.
 
     Candidates without a score, or without what decides (they failed, or have no class scores),
-    cannot be drawn; the legend counts them. Set a title with ``figure_.suptitle``.
+    cannot be drawn; the legend counts them. Candidates that are further from the eligible ones, in
+    score or agreement, than these are from each other, and without a guard eligible ones far below
+    the others, are outside the axes: the legend counts them, and marks at the edges show their
+    direction. ``ax_.autoscale()`` shows all. Set a title with ``figure_.suptitle``.
 
     Parameters
     ----------
     score, score_error : array-like of shape (n_candidates,)
         Mean score of each candidate and its standard error.
-    agreement, agreement_error : array-like of shape (n_candidates,)
-        Agreement and its standard error, in nats per pair; no `agreement_error`: no error bars.
+    value, value_error : array-like of shape (n_candidates,)
+        What decides, the agreement in nats per pair or the expected score at the other site, and
+        its standard error; no `value_error`: no error bars.
     eligible : array-like of shape (n_candidates,) of bool
         Whether the candidate could be chosen.
     names : sequence of n_candidates str, default=None
@@ -73,11 +75,8 @@ class PASearchDisplay(Display):
         The candidate that was chosen.
     threshold : float, default=nan
         The lowest score that the guard allows; nan if there is no guard.
-    expected, expected_error : array-like of shape (n_candidates,), default=None
-        Expected score of each candidate at the other site, and its standard error. If given,
-        they are drawn instead of the agreement.
-    score_name, expected_name : str
-        Names of the score and of the expected score.
+    score_name, value_name : str
+        Names of the score and of what decides.
     new_site_low, new_site_high : array-like of shape (n_candidates,), default=None
         The ends of the interval of each candidate's score at a new site, which the legend gives
         for the chosen one; nan if they are not known. None: no interval.
@@ -94,7 +93,7 @@ class PASearchDisplay(Display):
         score is the best.
     weights_ : matplotlib PathCollection or None
         The discs of the weights.
-    outside_ : list of matplotlib Line2D
+    outside_ : matplotlib Line2D or None
         Marks at the edges of the axes, in the direction of candidates outside the axes.
     ax_, figure_ : matplotlib Axes, Figure
 
@@ -119,39 +118,32 @@ class PASearchDisplay(Display):
 
     score: Vector
     score_error: Vector
-    agreement: Vector
-    agreement_error: Vector | None = None
+    value: Vector
+    value_error: Vector | None = None
     eligible: Labels
     names: Sequence[str] | None = None
     best_index: int | None = None
     threshold: float = np.nan
-    expected: Vector | None = None
-    expected_error: Vector | None = None
     score_name: str = "score"
-    expected_name: str = "expected score"
+    value_name: str = AGREEMENT
     new_site_low: Vector | None = None
     new_site_high: Vector | None = None
     weights: Vector | None = None
 
     _shapes = dict.fromkeys(
-        ("score_error", "agreement", "agreement_error", "eligible", "names", "expected")
-        + ("expected_error", "new_site_low", "new_site_high", "weights"),
+        ("score_error", "value", "value_error", "eligible", "names")
+        + ("new_site_low", "new_site_high", "weights"),
         ("score",),
     )
 
     @classmethod
-    def from_result(
-        cls, result: Search, *, score: str | None = None, ax: Axes | None = None, **kwargs: Any
-    ) -> Self:
+    def from_result(cls, result: Search, *, ax: Axes | None = None, **kwargs: Any) -> Self:
         """Draw the candidates of a fitted search, named by the parameters that differ.
 
         Parameters
         ----------
         result : PASearchCV, PARandomizedSearchCV or a search of scikit-learn
             A fitted search. One of scikit-learn has a `GuardedSelection` as its ``refit``.
-        score : str, default=None
-            Name of the metric, or of a score that the search adds, such as "score_views".
-            None: the metric that guards the selection.
         ax, **kwargs
             As in `plot`.
 
@@ -163,67 +155,44 @@ class PASearchDisplay(Display):
         pyplot()
         table = cv_results_of(result, "result")
         rule, metric = rule_of(result, table), first_metric(result, table)
-        of_agreement = rule.decides if rule.by_agreement else "agreement"
-        agreement = column(table, of_agreement, "result")
-        name = score or rule.score
-        value, error = scores_and_errors(table, name)
+        scoring = getattr(result, "scoring", None)
+        name = rule.decides if rule.by_agreement else "agreement"
+        value, value_name = column(table, name, "result"), AGREEMENT
+        score, error = scores_and_errors(table, rule.score)
         if "eligible" in table:
             eligible = table["eligible"]
         else:  # a rule that is only a function does not know what it needs
-            known = np.isfinite(value) & np.isfinite(agreement)
+            known = np.isfinite(score) & np.isfinite(value)
             eligible = rule.explain(table).eligible & known
-        scoring = getattr(result, "scoring", None)
-        expected: dict[str, Any] = {}
         if rule.decides == f"expected_{metric}" or is_regressor(result.estimator):
-            expected = {
-                "expected": table[f"expected_{metric}"],
-                "expected_error": table[f"expected_{metric}_se"],
-                "expected_name": f"expected {metric_in_words(metric, scoring)}",
-            }
-        low, high = new_site_names(name)
+            name = f"expected_{metric}"
+            value = table[name]
+            value_name = f"expected {metric_in_words(metric, scoring)} at the other site"
+        low, high = new_site_names(rule.score)
         return cls(
-            score=value,
+            score=score,
             score_error=error,
-            agreement=agreement,
-            agreement_error=_agreement_error(table, of_agreement),
+            value=value,
+            value_error=_error_of(table, name),
+            value_name=value_name,
             eligible=np.asarray(eligible),
             names=candidate_names(table["params"], getattr(result, "estimator", None)),
             best_index=getattr(result, "best_index_", None),
-            threshold=rule.threshold(table) if name == rule.score else np.nan,
-            score_name=metric_in_words(name, scoring),
+            threshold=rule.threshold(table),
+            score_name=metric_in_words(rule.score, scoring),
             new_site_low=table.get(low),
             new_site_high=table.get(high),
             weights=table.get("weight"),
-            **expected,
         ).plot(ax, **kwargs)
 
-    def plot(self, ax: Axes | None = None, *, zoom: bool = True, **kwargs: Any) -> Self:
-        """Draw the candidates.
-
-        Parameters
-        ----------
-        ax, **kwargs
-            As in the other displays.
-        zoom : bool, default=True
-            Whether to leave outside the axes candidates that are further from the eligible
-            ones, in score or agreement, than these are from each other, and without a guard
-            eligible ones far below the others. The legend counts them, and triangles at the
-            edges show their direction. Marked candidates are always inside.
-        """
-        return super().plot(ax, zoom=zoom, **kwargs)
-
-    def _draw(self, ax: Axes, *, zoom: bool = True, **kwargs: Any) -> None:
-        value, value_error, value_name = self.agreement, self.agreement_error, AGREEMENT
-        if self.expected is not None:
-            value, value_error = self.expected, self.expected_error
-            value_name = f"{self.expected_name} at the other site"
-        points = np.column_stack([self.score, value]).astype(np.float64)
-        n = len(points)
-        given = (self.score_error, np.zeros(n) if value_error is None else value_error)
+    def _draw(self, ax: Axes, **kwargs: Any) -> None:
+        points = np.column_stack([self.score, self.value]).astype(np.float64)
+        n, has_bars = len(points), self.value_error is not None
+        given = (self.score_error, np.zeros(n) if self.value_error is None else self.value_error)
         errors = np.nan_to_num(np.column_stack(given).astype(np.float64))
         eligible = np.asarray(self.eligible, dtype=bool)
         drawn = np.isfinite(points).all(axis=1)
-        style = kwargs if value_error is not None else {"yerr": None} | kwargs
+        style = kwargs if has_bars else {"yerr": None} | kwargs
         self.errorbars_ = self._draw_all(ax, points, errors, eligible, style)
         self.weights_ = self._draw_weights(ax, points)
         self.threshold_ = None
@@ -235,26 +204,23 @@ class PASearchDisplay(Display):
         if chosen is not None:
             self.chosen_ = self._mark_one(ax, chosen, points, "chosen", "*", style_of(1).color)
             if self.new_site_low is not None and self.new_site_high is not None:
-                ends = np.column_stack([self.new_site_low, self.new_site_high])
-                low, high = ends[chosen]
-                if np.isfinite(ends[chosen]).all():
+                low, high = np.column_stack([self.new_site_low, self.new_site_high])[chosen]
+                if np.isfinite([low, high]).all():
                     label = f"{self.chosen_.get_label()},\nat a new site {low:.2f} to {high:.2f}"
                     self.chosen_.set_label(label)
         if by_score is not None:
             name = f"best {self.score_name}"
             self.score_choice_ = self._mark_one(ax, by_score, points, name, "D", style_of(2).color)
-        self.outside_: list[Any] = []
-        if zoom and drawn.any():
-            marked = np.isin(np.arange(n), [x for x in (chosen, by_score) if x is not None])
-            self._zoom(ax, points[drawn], errors[drawn], eligible[drawn], marked[drawn])
-        if self._at_least(*ax.get_ylim()) != ax.get_ylim():
-            ax.set_ylim(self._at_least(*ax.get_ylim()))
+        marked = np.isin(np.arange(n), [x for x in (chosen, by_score) if x is not None])
+        if drawn.any():
+            self._limit(ax, points[drawn], errors[drawn], eligible[drawn], marked[drawn])
+        self.outside_ = self._mark_outside(ax, points[drawn])
         has_error = bool(np.any(self.score_error))
         ax.set(
             xlabel=f"cross-validated {self.score_name}" + ", with standard error" * has_error,
-            ylabel=value_name + ",\nwith standard error" * (value_error is not None),
+            ylabel=self.value_name + ",\nwith standard error" * has_bars,
         )
-        marks = [self.threshold_, *self.outside_[:1], self.chosen_, self.score_choice_]
+        marks = [self.threshold_, self.outside_, self.chosen_, self.score_choice_]
         if self.weights_ is not None:
             (face,) = self.weights_.get_facecolor()
             style = {"ls": "none", "color": face, "mew": 0, "label": "larger disc: more weight"}
@@ -272,7 +238,6 @@ class PASearchDisplay(Display):
             ),
             "not eligible": (~eligible, {"color": GREY, "marker": "x", "mew": 1.6}),
         }
-        names = self.score_name, AGREEMENT if self.expected is None else self.expected_name
         found, drawn = {}, np.isfinite(points).all(axis=1)
         for kind, (mask, own) in kinds.items():
             if not mask.any():
@@ -281,8 +246,7 @@ class PASearchDisplay(Display):
             style: dict[str, Any] = {"markersize": 6, "elinewidth": 0.8, "ls": "none", "mew": 0.8}
             style["zorder"] = 4 if kind == "eligible" else 2
             style["label"] = f"{kind} ({mask.sum()}{f', {missing} not drawn' if missing else ''})"
-            for i, name in enumerate(names):
-                style["xy"[i] + "err"] = _bars(points[here, i], errors[here, i], name)
+            style["xerr"], style["yerr"] = errors[here].T
             found[kind] = ax.errorbar(*points[here].T, **style | own | kwargs)
             for bars in found[kind].lines[2]:  # in a crowd they must not hide the marks
                 bars.set_alpha(kwargs.get("alpha", _ALPHA))
@@ -316,53 +280,36 @@ class PASearchDisplay(Display):
         x, y = points[candidate, :, None]
         return self._mark(ax, x, y, marker, color=color, label=label, zorder=3)
 
-    def _at_least(self, low: float, high: float) -> tuple[float, float]:
-        """Return the ends of the upright axis, on which hardly any agreement looks like it."""
-        if self.expected is None and high < LEAST_NATS:
-            return min(low, 0.0), LEAST_NATS
-        return low, high
-
-    def _zoom(
+    def _limit(
         self, ax: Axes, points: Floats, errors: Floats, eligible: Mask, marked: Mask
     ) -> None:
-        """Limit the axes to eligible or marked candidates; triangles point to the others."""
+        """Limit the axes to the candidates that are eligible or marked, and those near."""
         if not np.isfinite(self.threshold):
             eligible = eligible & ~_far_below(points, errors)
         kept = eligible | marked
         limits = _window(points, errors, kept) if kept.any() else None
-        if limits is None:
-            return
-        if np.isfinite(self.threshold):
-            beside = self.threshold - 0.03 * (limits[1, 0] - self.threshold)
-            limits[0, 0] = min(limits[0, 0], beside)
-        limits[:, 1] = self._at_least(*limits[:, 1])
-        low, high = limits
+        if limits is not None:
+            if np.isfinite(self.threshold):
+                beside = self.threshold - 0.03 * (limits[1, 0] - self.threshold)
+                limits[0, 0] = min(limits[0, 0], beside)
+            ax.set(xlim=limits[:, 0], ylim=limits[:, 1])
+        low, high = ax.get_ylim()
+        if self.value_name == AGREEMENT and high < LEAST_NATS:
+            ax.set_ylim(min(low, 0.0), LEAST_NATS)  # hardly any agreement looks like it
+
+    def _mark_outside(self, ax: Axes, points: Floats) -> Line | None:
+        """Mark the candidates outside the axes at the nearest place inside."""
+        low, high = np.transpose([ax.get_xlim(), ax.get_ylim()])
         outside = ((points < low) | (points > high)).any(axis=1)
-        ax.set(xlim=limits[:, 0], ylim=limits[:, 1])
-        left = outside.copy()
-        sides = {
-            "<": points[:, 0] < low[0],
-            ">": points[:, 0] > high[0],
-            "v": points[:, 1] < low[1],
-            "^": points[:, 1] > high[1],
-        }
-        for marker, mask in sides.items():
-            side, left = mask & left, left & ~mask
-            if side.any():
-                label = f"outside the axes ({outside.sum()})"
-                style: dict[str, Any] = {"markersize": 7, "clip_on": False, "zorder": 5}
-                style |= {"color": GREY, "label": label}
-                self.outside_ += ax.plot(*np.clip(points[side], low, high).T, marker, **style)
+        if not outside.any():
+            return None
+        style: dict[str, Any] = {"markersize": 7, "clip_on": False, "zorder": 5, "color": GREY}
+        style["label"] = f"outside the axes ({outside.sum()})"
+        return ax.plot(*np.clip(points[outside], low, high).T, "s", **style)[0]
 
 
-def _bars(values: Floats, errors: Floats, name: str) -> Floats:
-    """Return the lengths of error bars; those of a score of at most 1 end there."""
-    at_most_1 = name.removeprefix("expected ").startswith(_AT_MOST_1) and (values <= 1).all()
-    return bars_within(values, errors, -np.inf, 1.0 if at_most_1 else np.inf)
-
-
-def _agreement_error(table: dict[str, Any], name: str) -> Floats | None:
-    """Return the standard errors of an agreement, or None if the search has none."""
+def _error_of(table: dict[str, Any], name: str) -> Floats | None:
+    """Return the standard errors of what decides, or None if the search has none."""
     if f"mean_test_{name}" in table:
         return recorded_errors(table, name)
     error = table.get(f"{name}_se")

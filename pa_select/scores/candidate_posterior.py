@@ -42,9 +42,8 @@ class CandidatePosterior:
         The posterior of each candidate, which sums to 1: the mean of its Gibbs posteriors over all
         parts at `beta`. It is 0 without a score in every part.
     score : float
-        The agreement over the candidates in nats, in [0, log(n_candidates)]: how much two parts
-        of the data agree on about which candidate is best. Its exponential is the number of
-        candidates that the data can tell apart.
+        The agreement over the candidates in nats, in [0, log(n_candidates)]. Its exponential is
+        the number of candidates that the data can tell apart.
     beta : float
         The inverse temperature of the maximum, in [0, inf], for costs as in `scores_a`. 0: the
         parts contradict each other, or all candidates are alike, and the weights are equal. inf:

@@ -79,11 +79,10 @@ def class_scores(estimator: Model, X: Rows, *, batch_size: int = 1024) -> tuple[
 
     An exact 0 of a vote or a tree would make two posteriors disjoint, so probabilities are
     clipped: at half of one vote, 1 / (2 n), for an ensemble of n trees or a vote of n
-    neighbours, and at 1e-8 otherwise. The size hardly changes the agreement of ordinary
-    classifiers. `log_probabilities` clips where you say.
+    neighbours, and at 1e-8 otherwise. `log_probabilities` clips where you say.
 
-    A threshold that an estimator applies to its scores has no effect. A module
-    should return logits: probabilities would be read as logits (`posterior_agreement` warns).
+    A module should return logits: probabilities would be read as logits (`posterior_agreement`
+    warns). A threshold that an estimator applies to its scores has no effect.
 
     Examples
     --------
@@ -153,6 +152,7 @@ def refuse_doubles(estimator: Model, samples: Sequence[tuple[str, Rows]], y: Lab
     if len(steps) > 1:
         samples = _behind(steps[:-1], samples, y)
         advice = " Or add a step before the net that returns float32."
+    # Import torch only for a torch model.
     from pa_select.scores import modules
 
     for name, rows in samples:

@@ -84,7 +84,7 @@ class LayerFeatures:
         """
         import torch
 
-        from pa_select.scores.modules import evaluation
+        from pa_select.scores.modules import outputs_of
         from pa_select.utils.estimators import first_output, module_of
 
         module = module_of(self.module)
@@ -99,15 +99,9 @@ class LayerFeatures:
                 first_output(output, "layer").detach().flatten(1).cpu()
             )
         )
-        device = next((p.device for p in module.parameters()), torch.device("cpu"))
-        dtype = next((p.dtype for p in module.parameters() if p.is_floating_point()), None)
-        rows = torch.as_tensor(X)
         try:
-            with evaluation(module):
-                for begin in range(0, len(rows), self.batch_size):
-                    batch = rows[begin : begin + self.batch_size].to(device)
-                    floats = dtype is not None and batch.is_floating_point()
-                    module(batch.to(dtype) if floats else batch)
+            for _ in outputs_of(module, torch.as_tensor(X), self.batch_size):
+                pass
         finally:
             hook.remove()
         features: Floats = torch.cat(seen).double().numpy()

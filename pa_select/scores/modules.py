@@ -27,18 +27,22 @@ _KEPT = (torch.float16, torch.float32, torch.float64)
 
 def module_scores(module: torch.nn.Module, X: Rows, batch_size: int) -> tuple[torch.Tensor, Array]:
     """Return the outputs of a module on its device, computed in batches."""
-    parameter = next(module.parameters(), torch.empty(0))
     inputs = X if isinstance(X, torch.Tensor) else as_tensor(X, "X")
     if not inputs.ndim or not len(inputs):
         raise ValueError(f"X: expected at least one row, got shape {tuple(inputs.shape)}.")
-    outputs = []
-    with evaluation(module):
-        for batch in torch.split(inputs, batch_size):
-            dtype = parameter.dtype if batch.is_floating_point() else batch.dtype
-            outputs.append(first_output(module(batch.to(parameter.device, dtype))))
+    outputs = [first_output(batch) for batch in outputs_of(module, inputs, batch_size)]
     scores, classes = _columns(torch.cat(outputs), module)
     check_n_rows(len(scores), inputs, type(module).__name__)
     return scores, classes
+
+
+def outputs_of(module: torch.nn.Module, rows: torch.Tensor, batch_size: int) -> Iterator[Any]:
+    """Compute a module's outputs for batches of rows, on its device and in its precision."""
+    parameter = next(module.parameters(), torch.empty(0))
+    with evaluation(module):
+        for batch in torch.split(rows, batch_size):
+            dtype = parameter.dtype if batch.is_floating_point() else batch.dtype
+            yield module(batch.to(parameter.device, dtype))
 
 
 def net_scores(net: Net, X: Rows) -> tuple[torch.Tensor, Array]:

@@ -28,34 +28,24 @@ class Scale(NamedTuple):
 
     def to_line(self, scores: Floats) -> Floats:
         """Map scores between the bounds to real numbers: logits, logs, or what they are."""
-        if not self.is_bounded:
-            return scores
-        line = np.zeros_like(scores)
+        if self.is_rate:
+            return np.log(scores - self.low) - np.log(self.high - scores)
         if math.isfinite(self.low):
-            line += np.log(scores - self.low)
-        if math.isfinite(self.high):
-            line -= np.log(self.high - scores)
-        return line
+            return np.log(scores - self.low)
+        return -np.log(self.high - scores) if math.isfinite(self.high) else scores
 
     def to_scores(self, values: Floats) -> Floats:
         """Map the real numbers back to scores."""
-        if not self.is_bounded:
-            return values
-        # Imported here: scipy would slow the command line.
-        from scipy.special import expit
-
         if self.is_rate:
+            # Imported here: scipy would slow the command line.
+            from scipy.special import expit
+
             share: Floats = expit(values)
             return self.low + (self.high - self.low) * share
         with np.errstate(over="ignore"):  # few sites that differ much say nothing of one end
-            if math.isinf(self.high):
+            if math.isfinite(self.low):
                 return self.low + np.exp(values)
-            return self.high - np.exp(-values)
-
-    @property
-    def is_bounded(self) -> bool:
-        """Whether scores have an end."""
-        return math.isfinite(self.low) or math.isfinite(self.high)
+            return self.high - np.exp(-values) if math.isfinite(self.high) else values
 
     @property
     def is_rate(self) -> bool:
@@ -82,9 +72,8 @@ def new_site_interval(
         at each of them. Their numbers of pairs are then the `sizes` of rates, unless you give
         others.
     sizes : array-like of shape (n_sites,), default=None
-        The number of rows that each score was measured on. A site of few rows then counts less,
-        and scores at a bound are those of few rows. They need two finite `bounds`. A Series is
-        looked up by the index of a Series of `scores`.
+        The number of rows that each score was measured on. A site of few rows then counts less.
+        They need two finite `bounds`. A Series is looked up by the index of a Series of `scores`.
     bounds : tuple of two floats, default=(0, 1)
         The lowest and the highest score that are possible. The default fits accuracies, areas
         under curves and other shares; ``(0, inf)`` fits errors, ``(-inf, 0)`` their negatives,
@@ -127,10 +116,10 @@ def new_site_interval(
     With `sizes` half a row is added to each side of a rate, which keeps logits finite, and each
     site has the weight w = 1 / (s^2 + v), where s^2 is the weighted variance over the sites and v
     the binomial variance of the site's logit at the mean rate of all rows. k is then the
-    effective number of sites, (sum w)^2 / sum w^2. So sites of one size count alike, and a site of
-    few rows counts as a part of a site. The binomial variance is not subtracted from s^2: such
-    intervals held too few of the new sites. The interval is at least as wide as that of the rate
-    of all rows, and it reaches a bound if a site does with at least half of the largest weight.
+    effective number of sites, (sum w)^2 / sum w^2. The binomial variance is not subtracted from
+    s^2: such intervals held too few of the new sites. The interval is at least as wide as that of
+    the rate of all rows, and it reaches a bound if a site does with at least half of the largest
+    weight.
 
     Without `sizes` the logit of a score at a bound is unknown. The interval of such scores is not
     transformed, but cut at the bounds. :doc:`/environments` has what these intervals held.

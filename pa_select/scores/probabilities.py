@@ -21,9 +21,9 @@ def log_probabilities(probabilities: Any, *, clip: float = DEFAULT_CLIP) -> Any:
         them. Every row has non-negative numbers that sum to 1, to within 0.001. numpy arrays,
         tensors, DataFrames or lists.
     clip : float, default=1e-8
-        Smallest probability, in (0, 0.5); smaller ones are raised to it. The log of an exact
-        0 would be -inf, and two posteriors without a common class would make all other pairs
-        irrelevant. For votes of n trees or n neighbours use 1 / (2 n), as `class_scores` does.
+        Smallest probability, in (0, 0.5); smaller ones are raised to it, since two posteriors
+        without a common class would make all other pairs irrelevant. For votes of n trees or n
+        neighbours use 1 / (2 n), as `class_scores` does.
 
     Returns
     -------
@@ -47,14 +47,10 @@ def log_probabilities(probabilities: Any, *, clip: float = DEFAULT_CLIP) -> Any:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from pa_select import log_probabilities
-    >>> scores = log_probabilities([[0.5, 0.25, 0.25], [1, 0, 0]])
-    >>> scores.round(2)
+    >>> log_probabilities([[0.5, 0.25, 0.25], [1, 0, 0]]).round(2)
     array([[ -0.69,  -1.39,  -1.39],
            [  0.  , -18.42, -18.42]])
-    >>> np.exp(scores[0])
-    array([0.5 , 0.25, 0.25])
     """
     check_clip(clip)
     scores = scores_of_probabilities(probabilities, "probabilities", clip)

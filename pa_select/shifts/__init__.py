@@ -1,10 +1,19 @@
 """Shifts, attacks and mixtures of rows: the same rows as another environment shows them."""
 
-from pa_select.shifts.attacks import FGSM, FMN, PGD
+from pa_select.shifts.attacks.gradient import FGSM, PGD
+from pa_select.shifts.attacks.minimum_norm import FMN
 from pa_select.shifts.corruptions import CORRUPTIONS, Corruption
-from pa_select.shifts.images import Blur, Contrast, Dim, Pixelate, Quantize, Translate
+from pa_select.shifts.images import (
+    Blur,
+    Contrast,
+    Dim,
+    ImpulseNoise,
+    Pixelate,
+    Quantize,
+    ShotNoise,
+    Translate,
+)
 from pa_select.shifts.mix import mix, shifted_rows
-from pa_select.shifts.pixel_noise import ImpulseNoise, ShotNoise
 from pa_select.shifts.shift import Shift, Shifted
 from pa_select.shifts.tabular import (
     Drift,

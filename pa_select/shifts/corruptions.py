@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from scipy.ndimage import convolve, gaussian_filter, map_coordinates, zoom
 
-from pa_select.shifts.images import _ImageShift
+from pa_select.shifts.images import ImageShift, ImpulseNoise, ShotNoise, blurred
 from pa_select.shifts.numeric_rows import seeded
-from pa_select.shifts.pixel_noise import ImpulseNoise, ShotNoise
 from pa_select.utils.messages import optional_import
 from pa_select.utils.typing import Floats, RandomState
 
@@ -20,11 +19,10 @@ Random = np.random.RandomState
 
 
 @dataclass(eq=False, repr=False)
-class Corruption(_ImageShift):
+class Corruption(ImageShift):
     """One of the fifteen common corruptions of images, as in the data set CIFAR-10-C.
 
-    Pixels are in [0, 1] before and after. `Shifted.norm` is the Euclidean norm of the change of
-    all pixels of an image.
+    Pixels are in [0, 1] before and after.
 
     Parameters
     ----------
@@ -36,10 +34,9 @@ class Corruption(_ImageShift):
         Severity from 1 to 5, with the strengths for images of 32 x 32; 0 changes nothing.
         ``power`` overrides it.
     shape : tuple of 2 or 3 ints, default=None
-        (height, width) or (channels, height, width) of the images if the rows are flat. None:
-        the rows have such a shape themselves, with channels before height.
+        As in `Blur`.
     random_state : int, RandomState instance or None, default=None
-        Seed of the draws; None: the same in every call. An instance draws anew in each call.
+        As in `GaussianNoise`.
 
     Notes
     -----
@@ -68,7 +65,6 @@ class Corruption(_ImageShift):
     kind: str
     severity: int = 3
     _: KW_ONLY
-    shape: tuple[int, ...] | None = None
     random_state: RandomState = None
 
     _power = "severity"
@@ -110,13 +106,13 @@ def _defocus_blur(images: Floats, strength: tuple[float, float], rng: Random) ->
     disk = (across[:, None] ** 2 + across**2 <= radius**2).astype(float)
     side = np.exp(-(np.arange(-1, 2) ** 2) / (2 * smoothing**2))
     kernel = convolve(disk / disk.sum(), np.outer(side, side) / side.sum() ** 2, mode="constant")
-    blurred: Floats = convolve(images, kernel[None, None], mode="mirror")
-    return blurred
+    defocused: Floats = convolve(images, kernel[None, None], mode="mirror")
+    return defocused
 
 
 def _glass_blur(images: Floats, strength: tuple[float, int], rng: Random) -> Floats:
     sigma, n_times = strength
-    images = _blurred(images, sigma).copy()
+    images = blurred(images, sigma)
     n, _, height, width = images.shape
     rows, columns = np.arange(2, height)[:, None], np.arange(2, width)
     for _ in range(n_times):
@@ -125,7 +121,7 @@ def _glass_blur(images: Floats, strength: tuple[float, int], rng: Random) -> Flo
         numbers = np.arange(n)[:, None, None]
         moved = images[numbers, :, rows - up, columns - left]
         images[:, :, 2:, 2:] = np.moveaxis(moved, -1, 1)
-    return _blurred(images, sigma)
+    return blurred(images, sigma)
 
 
 def _motion_blur(images: Floats, strength: tuple[int, float], rng: Random) -> Floats:
@@ -134,8 +130,8 @@ def _motion_blur(images: Floats, strength: tuple[int, float], rng: Random) -> Fl
 
 def _zoom_blur(images: Floats, last: int, rng: Random) -> Floats:
     zooms = [_zoomed(images, 1 + percent / 100) for percent in range(last + 1)]
-    blurred: Floats = (images + np.sum(zooms, axis=0)) / (len(zooms) + 1)
-    return blurred
+    mean: Floats = (images + np.sum(zooms, axis=0)) / (len(zooms) + 1)
+    return mean
 
 
 def _snow(images: Floats, strength: tuple[Any, ...], rng: Random) -> Floats:
@@ -218,11 +214,6 @@ def _jpeg(images: Floats, quality: int, rng: Random) -> Floats:
     return decoded
 
 
-def _blurred(images: Floats, sigma: float) -> Floats:
-    blurred: Floats = gaussian_filter(images, (0, 0, sigma, sigma), mode="nearest")
-    return blurred
-
-
 def _zoomed(images: Floats, factor: float) -> Floats:
     """Enlarge the middle of images to their size."""
     cut: list[slice] = []
@@ -241,14 +232,14 @@ def _moved_by_wind(images: Floats, radius: int, sigma: float, degrees: Any) -> F
     n, _, height, width = images.shape
     weights = np.exp(-(np.arange(2 * radius + 1) ** 2) / (2 * sigma**2))
     angle = np.deg2rad(degrees)[:, None]
-    blurred = np.zeros_like(images)
+    moving = np.zeros_like(images)
     for step, weight in enumerate(weights / weights.sum()):
         down, right = (np.ceil(step * of(angle) - 0.5).astype(int) for of in (np.sin, np.cos))
         rows = np.clip(np.arange(height) + down, 0, height - 1)[:, :, None]
         columns = np.clip(np.arange(width) + right, 0, width - 1)[:, None]
         moved = images[np.arange(n)[:, None, None], :, rows, columns]
-        blurred += weight * np.moveaxis(moved, -1, 1)
-    return blurred
+        moving += weight * np.moveaxis(moved, -1, 1)
+    return moving
 
 
 def _clouds(shape: tuple[int, ...], decay: float, rng: Random) -> Floats:

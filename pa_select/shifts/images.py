@@ -1,4 +1,4 @@
-"""Shifts of images: coarser levels, less light or contrast, blur, blocks, translation."""
+"""Shifts of images: light, contrast, blur, blocks, translation, and noise of pixels."""
 
 from __future__ import annotations
 
@@ -8,19 +8,24 @@ from math import prod
 
 import numpy as np
 from scipy.ndimage import gaussian_filter
+from scipy.special import ndtri
+from scipy.stats import poisson
 
-from pa_select.shifts.numeric_rows import seeded
+from pa_select.shifts.numeric_rows import check_bounds, seeded
 from pa_select.shifts.shift import NumericShift
-from pa_select.utils.typing import Floats, RandomState
+from pa_select.utils.typing import Bounds, Floats, RandomState
 
-_SIDES = {"down": (-2, 1), "up": (-2, -1), "right": (-1, 1), "left": (-1, -1)}
+# Down, up, right and left: the axis, and the sign of the move.
+_SIDES = ((-2, 1), (-2, -1), (-1, 1), (-1, -1))
+# Quantiles of a Poisson distribution with a larger mean take scipy several times as long.
+_MANY = 1000.0
 
 
+@dataclass(eq=False, repr=False)
 class Quantize(NumericShift):
     """Round each number to the nearest multiple of a step.
 
     Each number changes independently of its neighbours, so rows can have any shape.
-    `Shifted.norm` is the Euclidean norm of the change of a row.
 
     Parameters
     ----------
@@ -41,10 +46,9 @@ class Quantize(NumericShift):
     array([[0. , 0.5, 1. ]])
     """
 
-    _power = "step"
+    step: float = 0.1
 
-    def __init__(self, step: float = 0.1) -> None:
-        self.step = step
+    _power = "step"
 
     def _changed(self, values: Floats, power: float) -> Floats:
         # With a tiny step the number of steps may overflow; those values stay as they are.
@@ -53,11 +57,11 @@ class Quantize(NumericShift):
         return np.where(np.isfinite(changed), changed, values)
 
 
+@dataclass(eq=False, repr=False)
 class Dim(NumericShift):
     """Dim images: multiply each number by 1 minus the strength.
 
-    0 is black. Rows can have any shape. `Shifted.norm` is the Euclidean norm of the change of
-    a row.
+    0 is black. Rows can have any shape.
 
     Parameters
     ----------
@@ -72,27 +76,26 @@ class Dim(NumericShift):
     array([[0. , 0.5]])
     """
 
+    strength: float = 0.1
+
     _power = "strength"
     _most = 1.0
-
-    def __init__(self, strength: float = 0.1) -> None:
-        self.strength = strength
 
     def _changed(self, values: Floats, power: float) -> Floats:
         return values * (1 - power)
 
 
-class _ImageShift(NumericShift):
+@dataclass(eq=False, repr=False, kw_only=True)
+class ImageShift(NumericShift):
     """Base class of shifts that depend on the neighbours of a pixel."""
 
-    shape: tuple[int, ...] | None
+    shape: tuple[int, ...] | None = None
 
     def _changed(self, values: Floats, power: float) -> Floats:
         if not np.isfinite(values).all():
             raise ValueError("X: expected finite pixels.")
-        return self._images(values.reshape(self._layout(values.shape)), power).reshape(
-            values.shape
-        )
+        images = values.reshape(self._layout(values.shape))
+        return self._images(images, power).reshape(values.shape)
 
     def _layout(self, given: tuple[int, ...]) -> tuple[int, int, int, int]:
         """Return the number of rows, channels, height and width."""
@@ -117,11 +120,11 @@ class _ImageShift(NumericShift):
         """Return new images of shape (n, channels, height, width)."""
 
 
-class Blur(_ImageShift):
+@dataclass(eq=False, repr=False)
+class Blur(ImageShift):
     """Blur images with a Gaussian, over height and width only.
 
-    The border pixels are repeated beyond the border. `Shifted.norm` is the Euclidean norm of
-    the change of all pixels of an image.
+    The border pixels are repeated beyond the border.
 
     Parameters
     ----------
@@ -140,30 +143,25 @@ class Blur(_ImageShift):
     (1797, 64)
     """
 
+    sigma: float = 1.0
+
     _power = "sigma"
 
-    def __init__(self, sigma: float = 1.0, *, shape: tuple[int, ...] | None = None) -> None:
-        self.sigma = sigma
-        self.shape = shape
-
     def _images(self, images: Floats, power: float) -> Floats:
-        blurred: Floats = gaussian_filter(images, (0, 0, power, power), mode="nearest")
-        return blurred
+        return blurred(images, power)
 
 
-class Contrast(_ImageShift):
+@dataclass(eq=False, repr=False)
+class Contrast(ImageShift):
     """Lower the contrast of images: move each pixel towards the mean of its image.
-
-    `Shifted.norm` is the Euclidean norm of the change of all pixels of an image.
 
     Parameters
     ----------
     strength : float, default=0.1
         Share of the contrast that is lost, in [0, 1]; ``power`` overrides it. At 1 all pixels of
         an image are equal.
-    shape : tuple of 2 or 3 ints, default=None
-        (height, width) or (channels, height, width) of the images if the rows are flat. None:
-        the rows have such a shape themselves, with channels before height.
+    shape
+        As in `Blur`.
 
     References
     ----------
@@ -179,30 +177,27 @@ class Contrast(_ImageShift):
            [0.25, 0.75]])
     """
 
+    strength: float = 0.1
+
     _power = "strength"
     _most = 1.0
-
-    def __init__(self, strength: float = 0.1, *, shape: tuple[int, ...] | None = None) -> None:
-        self.strength = strength
-        self.shape = shape
 
     def _images(self, images: Floats, power: float) -> Floats:
         return images + power * (images.mean((1, 2, 3), keepdims=True) - images)
 
 
-class Pixelate(_ImageShift):
+@dataclass(eq=False, repr=False)
+class Pixelate(ImageShift):
     """Replace square blocks of pixels by their mean, as an image of few pixels shows them.
 
-    Blocks start at the first row and column; those at the end may be smaller. `Shifted.norm` is
-    the Euclidean norm of the change of all pixels of an image.
+    Blocks start at the first row and column; those at the end may be smaller.
 
     Parameters
     ----------
     size : float, default=2
         Side of a block in pixels, rounded; ``power`` overrides it. Up to 1 nothing changes.
-    shape : tuple of 2 or 3 ints, default=None
-        (height, width) or (channels, height, width) of the images if the rows are flat. None:
-        the rows have such a shape themselves, with channels before height.
+    shape
+        As in `Blur`.
 
     References
     ----------
@@ -218,11 +213,9 @@ class Pixelate(_ImageShift):
            [1., 1., 6.]])
     """
 
-    _power = "size"
+    size: float = 2
 
-    def __init__(self, size: float = 2, *, shape: tuple[int, ...] | None = None) -> None:
-        self.size = size
-        self.shape = shape
+    _power = "size"
 
     def _images(self, images: Floats, power: float) -> Floats:
         for axis in (2, 3):
@@ -236,56 +229,173 @@ class Pixelate(_ImageShift):
 
 
 @dataclass(eq=False, repr=False)
-class Translate(_ImageShift):
+class Translate(ImageShift):
     """Move images within their frame.
 
-    The border pixels fill the space that becomes free. Fractions of a pixel are interpolated
-    linearly. `Shifted.norm` is the Euclidean norm of the change of all pixels of an image.
+    Each image moves up, down, left or right, in a random direction that is the same at every
+    distance. The border pixels fill the space that becomes free. Fractions of a pixel are
+    interpolated linearly.
 
     Parameters
     ----------
     pixels : float, default=1.0
         Distance in pixels, at least 0; ``power`` overrides it.
-    direction : {"up", "down", "left", "right"}, default=None
-        Direction for all images. None: a random direction for each image, the same at every
-        distance.
-    shape : tuple of 2 or 3 ints, default=None
-        (height, width) or (channels, height, width) of the images if the rows are flat. None:
-        the rows have such a shape themselves, with channels before height.
-    random_state : int, RandomState instance or None, default=None
-        Seed of the directions; None: the same ones in every call. An instance draws new ones
-        in each call.
+    shape, random_state
+        As in `Blur` and `GaussianNoise`.
 
     Examples
     --------
     >>> import numpy as np
     >>> from pa_select.shifts import Translate
-    >>> image = np.array([[[0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]])
-    >>> Translate(1, direction="left")(image).X[0]
-    array([[0., 1., 1.],
-           [0., 0., 0.]])
+    >>> image = np.array([[[0.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]])
+    >>> Translate(0.5)(image).X[0]
+    array([[0. , 0. , 0. ],
+           [0. , 0.5, 0. ],
+           [0. , 0.5, 0. ]])
     """
 
     pixels: float = 1.0
     _: KW_ONLY
-    direction: str | None = None
-    shape: tuple[int, ...] | None = None
     random_state: RandomState = None
 
     _power = "pixels"
 
     def _images(self, images: Floats, power: float) -> Floats:
-        if self.direction not in (None, *_SIDES):
-            raise ValueError(
-                f"direction: expected None or one of {list(_SIDES)}, got {self.direction!r}."
-            )
-        sides = seeded(self.random_state).choice(list(_SIDES), len(images))
-        if self.direction is not None:
-            sides[:] = self.direction
+        sides = seeded(self.random_state).choice(len(_SIDES), len(images))
         moved = np.empty_like(images)
-        for side, (axis, sign) in _SIDES.items():
+        for side, (axis, sign) in enumerate(_SIDES):
             moved[sides == side] = _moved(images[sides == side], sign * power, axis)
         return moved
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class _PixelNoise(NumericShift):
+    """Base class of noise that depends on which numbers are black and white."""
+
+    bounds: Bounds = (0, 1)
+    random_state: RandomState = None
+
+    def _changed(self, values: Floats, power: float) -> Floats:
+        low, high = check_bounds(self.bounds, values.shape[1:])
+        # Rounding, such as that of a blur, may lead a little out of the bounds.
+        slack = 1e-6 * (high - low)
+        inside = (low - slack <= values) & (values <= high + slack)
+        if not inside.all():
+            raise ValueError(
+                f"X: expected numbers within the bounds {self.bounds!r}, got "
+                f"{values[~inside][0]:g}."
+            )
+        if power == 0:
+            return values
+        return self._noisy(values, low, high, power, seeded(self.random_state))
+
+    @abstractmethod
+    def _noisy(
+        self, values: Floats, low: Floats, high: Floats, power: float, rng: np.random.RandomState
+    ) -> Floats:
+        """Return new numbers within the bounds."""
+
+
+@dataclass(eq=False, repr=False)
+class ImpulseNoise(_PixelNoise):
+    """Turn single pixels black or white, as faulty sensors and transmission errors do.
+
+    Each number is replaced independently, by the lowest or the highest value with equal
+    probability. A number replaced at one share is replaced by the same value at every higher
+    share. Rows can have any shape.
+
+    Parameters
+    ----------
+    share : float, default=0.1
+        Probability that a number is replaced, in [0, 1]; ``power`` overrides it.
+    bounds : pair of floats or of arrays that fit a row, default=(0, 1)
+        Lowest and highest value (black and white). All numbers must lie within them.
+    random_state : int, RandomState instance or None, default=None
+        As in `GaussianNoise`.
+
+    References
+    ----------
+    .. [1] D. Hendrycks and T. Dietterich, "Benchmarking neural network robustness to common
+       corruptions and perturbations", ICLR 2019 (impulse noise).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pa_select.shifts import ImpulseNoise
+    >>> grey = np.full((100, 28, 28), 0.5)
+    >>> noisy = ImpulseNoise(0.3)(grey).X
+    >>> [round(float((noisy == value).mean()), 2) for value in (0, 0.5, 1)]
+    [0.15, 0.7, 0.15]
+    """
+
+    share: float = 0.1
+
+    _power = "share"
+    _most = 1.0
+
+    def _noisy(
+        self, values: Floats, low: Floats, high: Floats, power: float, rng: np.random.RandomState
+    ) -> Floats:
+        fails = rng.random_sample(values.shape) < power
+        white = rng.random_sample(values.shape) < 0.5
+        return np.where(fails, np.where(white, high, low), values)
+
+
+@dataclass(eq=False, repr=False)
+class ShotNoise(_PixelNoise):
+    r"""Replace each number by a count of light quanta, as cameras see in the dark.
+
+    A number x becomes :math:`b + s N`, where b is black, s is the scale, and N is drawn from a
+    Poisson distribution with mean :math:`(x - b) / s`. The mean of the new number is x and its
+    variance is :math:`s (x - b)`, both before it is clipped to white. Rows can have any shape.
+
+    Parameters
+    ----------
+    scale : float, default=0.1
+        Value of one quantum, at least 0, in the units of the features; ``power`` overrides it.
+        For pixels in [0, 1] a white pixel has ``1 / scale`` quanta on average.
+    bounds, random_state
+        As in `ImpulseNoise`; the new numbers are within the bounds, too.
+
+    Notes
+    -----
+    Each count is the quantile of one uniform draw, the same draw for every scale. So a stronger
+    shift continues a weaker one. Means above 1000 quanta get normal noise of the same variance,
+    which is not rounded to whole quanta.
+
+    References
+    ----------
+    .. [1] D. Hendrycks and T. Dietterich, "Benchmarking neural network robustness to common
+       corruptions and perturbations", ICLR 2019 (shot noise).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pa_select.shifts import ShotNoise
+    >>> dark, bright = np.full((1000, 9), 0.1), np.full((1000, 9), 0.4)
+    >>> [round(float(ShotNoise(0.01)(X).X.std()), 2) for X in (dark, bright)]
+    [0.03, 0.06]
+    """
+
+    scale: float = 0.1
+
+    _power = "scale"
+
+    def _noisy(
+        self, values: Floats, low: Floats, high: Floats, power: float, rng: np.random.RandomState
+    ) -> Floats:
+        draw = rng.random_sample(values.shape)
+        light = np.maximum(values - low, 0)
+        counted = light + np.sqrt(power * light) * ndtri(np.maximum(draw, np.finfo(float).tiny))
+        few = light <= _MANY * power
+        counted[few] = power * poisson.ppf(draw[few], light[few] / power)
+        return np.clip(low + counted, low, high)
+
+
+def blurred(images: Floats, sigma: float) -> Floats:
+    """Blur images of shape (n, channels, height, width) over height and width."""
+    smooth: Floats = gaussian_filter(images, (0, 0, sigma, sigma), mode="nearest")
+    return smooth
 
 
 def _moved(images: Floats, pixels: float, axis: int) -> Floats:

@@ -58,7 +58,13 @@ def mix(
     ['a', 'B', 'c', 'D']
     """
     n = _num_samples(X)
-    if _kind(X2, "X2") != _kind(X, "X"):
+    known = is_frame(X) or is_series(X) or is_polars(X) or is_tensor(X) or sparse.issparse(X)
+    if not known and not isinstance(X, np.ndarray | list):
+        raise TypeError(
+            "X: expected an array, a tensor, a list, a pandas DataFrame or Series, a polars "
+            f"DataFrame or sparse rows, got {type(X).__name__}."
+        )
+    if type(X2) is not type(X) and not (sparse.issparse(X) and sparse.issparse(X2)):
         raise TypeError(
             f"X2: expected rows of the type of X, {type(X).__name__}, got {type(X2).__name__}."
         )
@@ -85,14 +91,8 @@ def shifted_rows(
     ----------
     n : int
         Number of rows.
-    ratio : float
-        Share of the rows, in [0, 1]; their number is rounded.
-    order : array-like of shape (n,), default=None
-        Rows with the smallest values are taken first, rows with nan last; ties are broken by
-        row number. None: rows are taken in random order.
-    random_state : int, RandomState instance or None, default=None
-        Seed of the random order, used if ``order`` is None. None: the same order in every
-        call.
+    ratio, order, random_state
+        As in `mix`.
 
     Returns
     -------
@@ -103,11 +103,6 @@ def shifted_rows(
     ------
     TypeError, ValueError
         If an argument is invalid; the message names it.
-
-    References
-    ----------
-    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
-       section 4.1 (adversarial ratio).
 
     Examples
     --------
@@ -131,25 +126,6 @@ def shifted_rows(
     replaced = np.zeros(n, dtype=bool)
     replaced[rows[: round(ratio * n)]] = True
     return replaced
-
-
-def _kind(X: object, name: str) -> str:
-    kinds = {
-        "DataFrame": is_frame(X),
-        "polars DataFrame": is_polars(X),
-        "Series": is_series(X),
-        "tensor": is_tensor(X),
-        "sparse": sparse.issparse(X),
-        "array": isinstance(X, np.ndarray),
-        "list": isinstance(X, list),
-    }
-    for kind, fits in kinds.items():
-        if fits:
-            return kind
-    raise TypeError(
-        f"{name}: expected an array, a tensor, a list, a pandas DataFrame or Series, a polars "
-        f"DataFrame or sparse rows, got {type(X).__name__}."
-    )
 
 
 def _check_alike(X: Any, X2: Any) -> None:

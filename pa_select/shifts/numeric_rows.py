@@ -86,28 +86,20 @@ def _frame_rows(X: Any, name: str) -> NumericRows:
         )
 
     real = [j for j, dtype in enumerate(X.dtypes) if is_real(dtype)]
-    numeric = {j: at for at, j in enumerate(real)}
     if not real:
         raise TypeError(f"{name}: expected at least one numeric column, got none.")
 
     def restore(values: Floats) -> Any:
-        columns = {}
-        for j, dtype in enumerate(X.dtypes):
-            columns[j] = X.iloc[:, j]
-            if j in numeric:
-                kept = dtype if types.is_float_dtype(dtype) else np.float64
-                columns[j] = pd.Series(values[:, numeric[j]], index=X.index).astype(kept)
-        frame = pd.DataFrame(columns, index=X.index)
-        frame.columns = X.columns
+        frame = X.copy()
+        for j, column in zip(real, values.T, strict=True):
+            kept = X.dtypes.iloc[j] if types.is_float_dtype(X.dtypes.iloc[j]) else np.float64
+            # By number, since names may occur twice; as an array, which has no index to align.
+            frame.isetitem(j, pd.Series(column).astype(kept).array)
         return frame
 
-    if all(isinstance(dtype, np.dtype) for dtype in X.dtypes):
-        values = X.iloc[:, real].to_numpy(dtype=np.float64)
-    else:
-        values = np.column_stack(
-            [X.iloc[:, j].to_numpy(dtype=np.float64, na_value=np.nan) for j in real]
-        )
-    return NumericRows(values, restore)
+    values = X.iloc[:, real].to_numpy(dtype=np.float64, na_value=np.nan)
+    # In the order of an array, so that sums over the rows are rounded alike.
+    return NumericRows(np.ascontiguousarray(values), restore)
 
 
 def _polars_rows(X: Any, name: str) -> NumericRows:

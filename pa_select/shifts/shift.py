@@ -21,7 +21,8 @@ class Shifted(NamedTuple):
     X : array-like of n rows
         The changed rows, in the type and order of the given rows.
     norm : ndarray of shape (n,)
-        How far each row moved, at least 0, in the units that the shift documents.
+        How far each row moved, at least 0: the Euclidean norm of the change of its numbers,
+        if the shift does not say otherwise. Missing and infinite numbers do not count.
     success : ndarray of shape (n,) of bool, or None
         Whether an attack changed the model's decision; None for other shifts.
 
@@ -63,6 +64,8 @@ class Shift(BaseEstimator, ABC):
 
     #: Name of the strength parameter that `power` overrides.
     _power: str
+    #: Largest allowed strength.
+    _most = np.inf
     #: Whether the strength may be infinite.
     _unbounded = False
     #: Whether the shift depends on the estimator.
@@ -121,6 +124,10 @@ class Shift(BaseEstimator, ABC):
         if not (0 <= power < np.inf or (self._unbounded and power == np.inf)):
             finite = "" if self._unbounded else "finite "
             raise ValueError(f"{name}: expected a {finite}number of at least 0, got {power!r}.")
+        if power > self._most:
+            raise ValueError(
+                f"{name}: expected a number of at most {self._most:g}, got {power!r}."
+            )
 
     @abstractmethod
     def _shift(self, X: Rows, y: Labels | None, estimator: Model | None, power: float) -> Shifted:
@@ -129,16 +136,6 @@ class Shift(BaseEstimator, ABC):
 
 class NumericShift(Shift):
     """Base class of shifts that change numbers and keep the shape of each row."""
-
-    #: Largest allowed strength.
-    _most = np.inf
-
-    def _check_power(self, power: Any, name: str) -> None:
-        super()._check_power(power, name)
-        if power > self._most:
-            raise ValueError(
-                f"{name}: expected a number of at most {self._most:g}, got {power!r}."
-            )
 
     def _shift(self, X: Rows, y: Labels | None, estimator: Model | None, power: float) -> Shifted:
         rows = numeric_rows(X)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from pa_select.shifts.numeric_rows import clip_to_box, seeded
-from pa_select.shifts.shift import NumericShift, Shifted
-from pa_select.utils.typing import Bounds, Floats, Labels, Model, RandomState
+from pa_select.shifts.shift import NumericShift
+from pa_select.utils.typing import Bounds, Floats, Mask, RandomState
 
 
 @dataclass(eq=False, repr=False)
@@ -40,8 +38,7 @@ class GaussianNoise(_Noise):
     r"""Add independent normal noise to each number.
 
     The rows can be an array, a tensor or a pandas DataFrame, whose numeric columns change;
-    integers become floats. `Shifted.norm` is the Euclidean norm of the change of a row, after
-    clipping to `bounds`. Missing and infinite numbers stay unchanged and do not count.
+    integers become floats. Missing and infinite numbers stay unchanged.
 
     Parameters
     ----------
@@ -59,8 +56,7 @@ class GaussianNoise(_Noise):
 
     Notes
     -----
-    The noise is one draw times the scale, whatever the type and the device of the rows. So
-    measures of robustness are smooth functions of the scale.
+    The noise is one draw times the scale, so measures of robustness are smooth functions of it.
 
     The thesis [1]_ gives the noise by the bound :math:`\ell_\infty` of an attack and writes
     :math:`\sigma = 3 \ell_\infty`. But its reason, that 99.73 % of the mass lies within
@@ -90,20 +86,14 @@ class GaussianNoise(_Noise):
 class UniformNoise(_Noise):
     """Add independent noise, uniform between minus and plus the scale, to each number.
 
-    Row types, `Shifted.norm` and the single draw for all scales are as in `GaussianNoise`.
+    Row types and the single draw for all scales are as in `GaussianNoise`.
 
     Parameters
     ----------
     scale : float, default=0.1
         Largest change of a number, at least 0; ``power`` overrides it.
-    relative : bool, default=False
-        Multiply the scale by the standard deviation of each feature over the given rows.
-    bounds : pair of floats or of arrays that fit a row, default=None
-        Smallest and largest value. Numbers are clipped to them; numbers that were already
-        outside do not move farther out.
-    random_state : int, RandomState instance or None, default=None
-        Seed of the noise; None: the same noise in every call. An instance draws new noise in
-        each call.
+    relative, bounds, random_state
+        As in `GaussianNoise`.
 
     Examples
     --------
@@ -118,13 +108,25 @@ class UniformNoise(_Noise):
         return rng.uniform(-1, 1, shape)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
+class _Replacement(NumericShift):
+    """Base class of shifts that replace numbers."""
+
+    value: float | str = 0.0
+    random_state: RandomState = None
+
+    def _replaced(self, values: Floats, fails: Mask) -> Floats:
+        """Return a number, or one for each feature, in the places that fail."""
+        if isinstance(self.value, str) and self.value != "mean":
+            raise ValueError(f"value: expected a number or 'mean', got {self.value!r}.")
+        return np.where(fails, _mean(values) if self.value == "mean" else self.value, values)
+
+
 @dataclass(eq=False, repr=False)
-class FeatureDropout(NumericShift):
+class FeatureDropout(_Replacement):
     """Replace each number independently with some probability.
 
-    A number replaced at one rate is also replaced at every higher rate. `Shifted.norm` is the
-    Euclidean norm of the change of a row; numbers that are not finite before and after do not
-    count. Sparse rows stay sparse if the value is 0.
+    A number replaced at one rate is also replaced at every higher rate.
 
     Parameters
     ----------
@@ -147,51 +149,28 @@ class FeatureDropout(NumericShift):
     """
 
     rate: float = 0.1
-    _: KW_ONLY
-    value: float | str = 0.0
-    random_state: RandomState = None
 
     _power = "rate"
     _most = 1.0
 
-    def _shift(self, X: Any, y: Labels | None, estimator: Model | None, power: float) -> Shifted:
-        if not (sparse.issparse(X) and self.value == 0):
-            return super()._shift(X, y, estimator, power)
-        # Numbers that are not stored are 0 already, so only stored ones need a draw.
-        after = X.tocsr(copy=True)
-        after.sum_duplicates()
-        stored = super()._shift(after.data, None, estimator, power)
-        squares = after.copy()
-        squares.data = np.square(stored.norm)
-        after.data = stored.X
-        after.eliminate_zeros()
-        return Shifted(after.asformat(X.format), np.sqrt(np.asarray(squares.sum(1)).ravel()))
-
     def _changed(self, values: Floats, power: float) -> Floats:
-        value = _replacement(self.value, values)
-        fails = seeded(self.random_state).random_sample(values.shape) < power
-        return np.where(fails, value, values)
+        draws = seeded(self.random_state).random_sample(values.shape)
+        return self._replaced(values, draws < power)
 
 
 @dataclass(eq=False, repr=False)
-class FeatureFailure(NumericShift):
+class FeatureFailure(_Replacement):
     """Replace whole features in all rows, as if their sensors failed.
 
     A feature that fails with some number of features also fails with every higher number.
-    `Shifted.norm` is the Euclidean norm of the change of a row; numbers that are not finite
-    before and after do not count.
 
     Parameters
     ----------
     n_features : int, default=1
         How many features fail, from 0 to all of them (numeric columns, in a DataFrame); ``power``
         overrides it.
-    value : float or "mean", default=0.0
-        The replacement: a number, nan for a missing value, or "mean" for the mean of the
-        feature over the given rows.
-    random_state : int, RandomState instance or None, default=None
-        Seed of the choice; None: the same features in every call. An instance draws anew in
-        each call.
+    value, random_state
+        As in `FeatureDropout`.
 
     See Also
     --------
@@ -208,9 +187,6 @@ class FeatureFailure(NumericShift):
     """
 
     n_features: int = 1
-    _: KW_ONLY
-    value: float | str = 0.0
-    random_state: RandomState = None
 
     _power = "n_features"
 
@@ -223,8 +199,7 @@ class FeatureFailure(NumericShift):
                 f"{power:g}."
             )
         order = seeded(self.random_state).permutation(n)
-        fails = (order < power).reshape(shape)
-        return np.where(fails, _replacement(self.value, values), values)
+        return self._replaced(values, (order < power).reshape(shape))
 
 
 @dataclass(eq=False, repr=False)
@@ -234,20 +209,15 @@ class Drift(NumericShift):
     Feature j becomes :math:`x_j (1 + \lambda g_j) + \lambda o_j s_j`, where
     :math:`\lambda` is the strength, :math:`g_j` and :math:`o_j` are one draw each of a
     standard normal distribution and :math:`s_j` is the standard deviation of the feature
-    over the given rows. `Shifted.norm` is the Euclidean norm of the change of a row;
-    numbers that are not finite do not count.
+    over the given rows.
 
     Parameters
     ----------
     strength : float, default=0.1
         The strength :math:`\lambda`, at least 0; ``power`` overrides it. Every strength
         multiplies the same draw.
-    bounds : pair of floats or of arrays that fit a row, default=None
-        Smallest and largest value. Numbers are clipped to them; numbers that were already
-        outside do not move farther out.
-    random_state : int, RandomState instance or None, default=None
-        Seed of gains and offsets; None: the same ones in every call. An instance draws new
-        ones in each call.
+    bounds, random_state
+        As in `GaussianNoise`.
 
     Examples
     --------
@@ -271,15 +241,6 @@ class Drift(NumericShift):
         gain, offset = seeded(self.random_state).standard_normal((2, *values.shape[1:]))
         drifted = values * (1 + power * gain) + power * offset * _spread(values)
         return clip_to_box(drifted, self.bounds, values)
-
-
-def _replacement(value: float | str, values: Floats) -> float | Floats:
-    """Return what replaces a number: a number, or one for each feature."""
-    if not isinstance(value, str):
-        return value
-    if value != "mean":
-        raise ValueError(f"value: expected a number or 'mean', got {value!r}.")
-    return _mean(values)
 
 
 def _mean(values: Floats) -> Floats:

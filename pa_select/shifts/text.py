@@ -64,8 +64,7 @@ class CharacterEdits(_TextShift):
         Kinds of edits to choose from. A text that allows none of them stays unchanged; for
         example, nothing can be deleted from an empty text.
     random_state : int, RandomState instance or None, default=None
-        Seed of the edits; None: the same ones in every call. An instance draws new ones in
-        each call.
+        As in `GaussianNoise`.
 
     Notes
     -----
@@ -143,8 +142,7 @@ class WordEdits(_TextShift):
         Insert each word between the words of the text, or let it replace one of them. With
         "replace" a text without words stays unchanged.
     random_state : int, RandomState instance or None, default=None
-        Seed of words and positions; None: the same ones in every call. An instance draws new
-        ones in each call.
+        As in `GaussianNoise`.
 
     References
     ----------

@@ -19,9 +19,8 @@ from pa_select.utils.typing import Floats, Labels, Model, Rows
 class TransformShift(Shift):
     """Use a function of rows, a fitted transformer or a DataFrame of other rows as a shift.
 
-    `Shifted.norm` is the Euclidean norm of the change of a row's numbers. In a DataFrame only
-    numeric columns count: it is 0 where only text or categories change. It is nan if the rows hold
-    no numbers, or change their shape.
+    In `Shifted.norm` only the numeric columns of a DataFrame count: it is 0 where only text or
+    categories change. It is nan if the rows hold no numbers, or change their shape.
 
     Parameters
     ----------

@@ -25,18 +25,12 @@ class PAEarlyStopping(PAScoring):
 
     Parameters
     ----------
-    environments, pairing, prior, every, name, sample_weight, device, tol, uniform
+    environments, pairing, prior, every, name, device, tol, uniform
         As in `PAScoring`.
-    patience : int, default=10
-        Number of scored epochs in a row without improvement after which training stops, as
-        in `EpochSelector`. The count starts again when the guard excludes the best epoch.
-    min_delta : float, default=0.0
-        Smallest lead, in nats, that counts as an improvement. The epoch kept is the best
-        one, however small its lead; the first of those that tie (within 1e-7 nats).
+    patience, min_delta, min_epochs
+        As in `EpochSelector`, for the epochs that are scored.
     load_best : bool, default=True
         Whether to restore the best epoch's module at the end.
-    min_epochs : int, default=1
-        Epochs before this one are neither kept nor counted.
     guard : str or None, default="auto"
         Column of the history with a validation accuracy. The epoch kept then has the best
         agreement among the epochs within one standard error of the best accuracy so far.
@@ -109,6 +103,7 @@ class PAEarlyStopping(PAScoring):
         return self
 
     def __getstate__(self) -> dict[str, Any]:
+        # The net that is pickled with this callback holds its module once already.
         state = super().__getstate__()
         if state.get("selector_") is not None:
             state["selector_"] = state["selector_"]._without_states()
@@ -132,6 +127,7 @@ class PAEarlyStopping(PAScoring):
     def on_train_begin(self, net: Net, X: Any = None, y: Any = None, **kwargs: Any) -> None:
         """Check and pair the environments, and stop after all other callbacks."""
         super().on_train_begin(net, X=X, y=y, **kwargs)
+        # Only the callbacks themselves know whether a lower value of their column is better.
         losses = [
             getattr(other, "name_", getattr(other, "name", ""))
             for _, other in net.callbacks_
@@ -163,12 +159,12 @@ class PAEarlyStopping(PAScoring):
         self, net: Net, dataset_train: Any = None, dataset_valid: Any = None, **kwargs: Any
     ) -> None:
         """Score the epoch, record it, and keep it if it is the best."""
+        # An error skips `on_train_end`; the best epoch so far must survive it.
         try:
             super().on_epoch_end(net, dataset_train, dataset_valid, **kwargs)
         except Exception:
             self._restore(net)
             raise
-        assert self.selector_ is not None
         if self.stopped_epoch_ is None and self.selector_.should_stop:
             self.stopped_epoch_ = net.history[-1, "epoch"]
             self._say(
@@ -180,7 +176,8 @@ class PAEarlyStopping(PAScoring):
     def on_train_end(self, net: Net, X: Any = None, y: Any = None, **kwargs: Any) -> None:
         """Restore the best epoch's module."""
         net.callbacks_ = [item for item in net.callbacks_ if not self._is_my_stop(item[1])]
-        assert self.selector_ is not None
+        # Nearly every training has early epochs of one class: only the kept one is worth a
+        # warning.
         for concern in self.selector_.concerns:
             warn_caller(concern)
         if len(net.history) < max(self.every, self.min_epochs):
@@ -205,7 +202,7 @@ class PAEarlyStopping(PAScoring):
     def _start(self, net: Net) -> None:
         """Continue from the best epoch."""
         super()._start(net)
-        assert self.selector_ is not None
+        # The last training, or the checkpoint, left the best epoch's weights in the module.
         self.selector_._go_on(net.module_)
 
     def _guard(self, row: Any) -> tuple[float | None, float]:
@@ -216,6 +213,8 @@ class PAEarlyStopping(PAScoring):
         value = row.get(column)
         n = sum(batch.get("valid_batch_size", 0) for batch in row["batches"])
         if value is None:
+            # A net without validation rows, or with callbacks of its own, has no accuracy to guard
+            # by.
             if self.guard == "auto":
                 return None, 0.0
             why = " The callback that records it must come before this one in callbacks."
@@ -237,6 +236,7 @@ class PAEarlyStopping(PAScoring):
         """Load the best epoch's state unless the module has it; return whether it was loaded."""
         if not self.load_best or self.best_state_ is None or not len(net.history):
             return False
+        # The module has this state already, so that nothing is said of a restored one.
         if self.best_epoch_ == net.history[-1, "epoch"]:
             return False
         net.module_.load_state_dict(self.best_state_)
@@ -246,6 +246,7 @@ class PAEarlyStopping(PAScoring):
         return isinstance(callback, _Stop) and callback.of is self
 
     def _say(self, net: Net, text: str) -> None:
+        # A function of the user hears everything; only print follows the verbosity, as in skorch.
         if self.sink is not print or net.verbose:
             self.sink(text)
 

@@ -13,7 +13,7 @@ import torch
 from sklearn.exceptions import NotFittedError
 
 from pa_select.agreement import PosteriorAgreement
-from pa_select.agreement.inputs.validation import as_scores, is_raise
+from pa_select.agreement.inputs.validation import as_scores
 from pa_select.agreement.posterior_agreement import agreements
 from pa_select.utils.devices import resolve_device
 from pa_select.utils.messages import named_error, warn_caller
@@ -23,7 +23,7 @@ from pa_select.utils.score_checks import (
     check_tol,
     look_like_probabilities,
 )
-from pa_select.utils.typing import Device, ErrorScore, Matrix, Prior, Vector
+from pa_select.utils.typing import Device, Matrix, Prior, Vector
 
 #: Agreements closer than this, in nats, are tied.
 TIE_TOL = 1e-7
@@ -75,10 +75,6 @@ class EpochSelector:
         Largest certified gap, in nats: the agreement at any inverse temperature exceeds the one
         found by at most this. The one found is a local maximum or a limit, and is usually much
         closer to the global maximum.
-    error_score : nan or "raise", default=nan
-        How to treat an epoch whose scores cannot be compared, for example because the training
-        diverged. nan: a warning; the epoch is not kept, and counts as one without improvement.
-        "raise": an error that names the epoch. The epoch kept so far stays either way.
 
     Attributes
     ----------
@@ -101,7 +97,8 @@ class EpochSelector:
     UserWarning
         If both environments are the same data, if the scores look like probabilities, if a
         module with Dropout or BatchNorm is in training mode, or if the scores of an epoch
-        cannot be compared.
+        cannot be compared, for example because the training diverged. Such an epoch is not
+        kept, and counts as one without improvement.
 
     Notes
     -----
@@ -143,9 +140,7 @@ class EpochSelector:
         keep_state: bool = True,
         device: Device = None,
         tol: float = EPOCH_TOL,
-        error_score: ErrorScore = np.nan,
     ) -> None:
-        is_raise(error_score)
         check_count(patience, "patience", "epochs")
         check_count(min_epochs, "min_epochs", "epochs")
         check_tol(tol, EPOCH_TOL)
@@ -161,7 +156,6 @@ class EpochSelector:
         self.keep_state = keep_state
         self.device = device
         self.tol = tol
-        self.error_score = error_score
         self.epoch = 0
         self.last: PosteriorAgreement | None = None
         self._kept: list[_Epoch] = []  # not dominated by another, in the order of epochs
@@ -170,16 +164,6 @@ class EpochSelector:
         self._to_beat = (-math.inf, -math.inf)  # agreement and score of the last improvement
         self._misses = 0
         self._compared_before = False
-
-    def __repr__(self) -> str:
-        given = {name: getattr(self, name) for name in ("prior", "patience", "min_delta")}
-        arguments = ", ".join(f"{name}={value!r}" for name, value in given.items())
-        if self._best is None:
-            return f"<EpochSelector({arguments}): no epoch kept of {self.epoch}>"
-        return (
-            f"<EpochSelector({arguments}): epoch {self._best.number} of {self.epoch} kept, "
-            f"agreement {self._best.agreement:.4g} nats per pair>"
-        )
 
     @property
     def best_epoch(self) -> int | None:
@@ -271,18 +255,19 @@ class EpochSelector:
                 tol=self.tol,
                 device=self.device,
             )
-        except (TypeError, ValueError, RuntimeError) as error:
-            lost = isinstance(error, (BadScoresError, RuntimeError))
-            if is_raise(self.error_score) or not lost:
-                raise named_error(error, f"epoch {number}") from error
+        # A training that diverges for one epoch may recover, so the loop goes on.
+        except (BadScoresError, RuntimeError) as error:
             self._lose(number, str(error))
             return False
+        except (TypeError, ValueError) as error:
+            raise named_error(error, f"epoch {number}") from error
         # Do not keep the epoch's scores in memory.
         self.last = result = replace(result, source=None)
         self.epoch = int(number)
         if number < self.min_epochs:
             return False
         a, b = as_scores(scores_a, "scores_a"), as_scores(scores_b, "scores_b")
+        # The mistakes that it looks for are there from the first epoch on.
         self._warn_at_first(a, b, state)
         concerns = _concerns(number, a, b, result)
         new = _Epoch(self.epoch, float(result.score), value, None, concerns)
@@ -308,10 +293,13 @@ class EpochSelector:
         self._lowest = max(self._lowest, new.score - score_error)
         better = self._take(new, state)
         assert self._best is not None
+        # The last improvement is the mark, not the best epoch: otherwise many small leads, each
+        # below `min_delta`, would never count, however much they add up to.
         agreement, its_score = self._to_beat
         improved = new.score >= self._lowest and (
             new.agreement - agreement > max(self.min_delta, TIE_TOL)
         )
+        # If the guard now excludes the mark, patience so far was measured against nothing.
         if improved or its_score < self._lowest:
             self._to_beat = self._best.agreement, self._best.score
             self._misses = 0
@@ -323,6 +311,7 @@ class EpochSelector:
         """Count an epoch that cannot be compared."""
         warn_caller(f"Epoch {number} cannot be compared and is not kept: {reason}")
         self.epoch = number
+        # `last` never shows an earlier epoch's result as this one's.
         self.last = PosteriorAgreement.failed(reason)
         if number >= self.min_epochs:
             self._misses += 1
@@ -347,6 +336,7 @@ class EpochSelector:
         state_dict : dict
             What `state_dict` returned. Save it with the module and the optimiser.
         """
+        # A wrong checkpoint would otherwise show only in a wrong choice, epochs later.
         expected = self.state_dict().keys()
         if not isinstance(state_dict, dict) or state_dict.keys() != expected:
             got = list(state_dict) if isinstance(state_dict, dict) else state_dict
@@ -376,6 +366,8 @@ class EpochSelector:
         """Begin another training; `state` becomes the best state if there is none."""
         self._misses = 0
         if self.keep_state and self._best is not None and self._best.state is None:
+            # Only the numbers of the epochs before a crash are known, so none of them can be
+            # chosen any more but the best, whose weights the module has.
             self._best = self._best._replace(state=self._copy(state))
             self._kept = [self._best]
 
@@ -405,17 +397,7 @@ class EpochSelector:
     def _copy(self, state: Any) -> Any:
         if not self.keep_state or state is None:
             return None
-        if isinstance(state, torch.nn.Module):
-            state = state.state_dict()
-        if isinstance(state, dict):
-            return {name: self._copied(value) for name, value in state.items()}
-        return deepcopy(state)
-
-    @staticmethod
-    def _copied(value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            return value.detach().to("cpu", copy=True)
-        return deepcopy(value)
+        return _copied(state.state_dict() if isinstance(state, torch.nn.Module) else state)
 
     def _warn_at_first(self, a: torch.Tensor, b: torch.Tensor, state: object) -> None:
         if self._compared_before:
@@ -438,6 +420,14 @@ class EpochSelector:
         # A constant module has the same scores for any data.
         if a.shape == b.shape and bool((a == b).all()) and bool((a != a[:1]).any()):
             warn_caller("The two environments are the same data: every module agrees with itself.")
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.detach().to("cpu", copy=True)
+    if isinstance(value, dict):
+        return {name: _copied(part) for name, part in value.items()}
+    return deepcopy(value)
 
 
 def refuse_other_prior(before: Prior, prior: Prior) -> None:
@@ -463,6 +453,7 @@ def _refuse_function(state: object) -> None:
 def _number(value: Any, name: str) -> float:
     """Return a finite number, which may be a tensor."""
     try:
+        # float() would read numbers from text.
         number = math.nan if isinstance(value, str) else float(value)
     except (TypeError, ValueError):
         number = math.nan
@@ -477,6 +468,7 @@ def _concerns(
     """Return reasons to doubt an epoch."""
     predicted = torch.cat([x.argmax(1).flatten() for x in (a, b)])
     share = float(torch.bincount(predicted).max()) / len(predicted)
+    # The surest reason comes first: a constant module is also saturated, or at 0.
     if share >= _ONE_CLASS:
         return (
             f"The module of epoch {number} predicts one class for {share:.0%} of the rows. Its "

@@ -15,20 +15,16 @@ from skorch.dataset import Dataset as NetDataset
 from torch.utils.data import Dataset, RandomSampler, Subset, TensorDataset
 
 from pa_select.agreement.inputs.validation import check_prior
-from pa_select.pairing import pair_environments
-from pa_select.pairing.row_pairs import check_rows
-from pa_select.scores.modules import check_classifies, net_scores, scores_of_net
-from pa_select.utils.arrays import WRONG_PRECISION, as_numpy, check_weight, shape_of, stacked
+from pa_select.pairing.one_sample import check_rows, pair_environments
+from pa_select.scores.modules import check_classifies, net_scores
+from pa_select.utils.arrays import WRONG_PRECISION, as_numpy, shape_of, stacked
 from pa_select.utils.estimators import module_of, refuse_iterable_dataset, refuse_loader
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.typing import Array, Floats, HasItems, Index, Net, Prior, Vector
+from pa_select.utils.typing import Array, Floats, HasItems, Index, Net, Prior
 
 # Rows whose scales are compared, and from how many standard deviations, or how many times as large
 # a spread on, rows are of another scale.
 _COMPARED, _FAR = 500, 3.0
-# Standardised columns have means and standard deviations so near to 0 and 1; some rows are
-# held out for validation.
-_NEARLY = 0.5
 
 
 @dataclass
@@ -39,8 +35,6 @@ class PairedEnvironments:
     datasets: list[Any]
     #: The rows compared, for every two environments (i, j).
     pairs: dict[tuple[int, int], tuple[Index, Index]]
-    #: Weights of all pairs, in the order of `pairs`.
-    weight: Floats | None
 
     def gather(self, scores: Sequence[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the scores of the first and of the second row of all pairs."""
@@ -48,27 +42,15 @@ class PairedEnvironments:
         for side in (0, 1):
             parts = []
             for which, rows in self.pairs.items():
+                # All pairs are one problem with one inverse temperature, so that maxima are not
+                # averaged.
                 index = torch.from_numpy(rows[side]).to(scores[0].device)
                 parts.append(scores[which[side]][index])
             sides.append(torch.cat(parts))
         return sides[0], sides[1]
 
-    def worst(self, terms: Floats) -> float:
-        """Return the lowest mean of the pairs' terms over two environments."""
-        lengths = [len(rows[0]) for rows in self.pairs.values()]
-        weight = np.ones(len(terms)) if self.weight is None else self.weight
-        ends = np.cumsum(lengths)[:-1]
-        parts = zip(np.split(terms, ends), np.split(weight, ends), strict=True)
-        return float(min(np.average(t, weights=w) for t, w in parts))
 
-
-def pair_up(
-    net: Net,
-    environments: Any,
-    pairing: Any,
-    prior: Prior,
-    sample_weight: Vector | None,
-) -> PairedEnvironments:
+def pair_up(net: Net, environments: Any, pairing: Any, prior: Prior) -> PairedEnvironments:
     """Check the environments of a net and pair their rows."""
     if not isinstance(environments, (list, tuple)) or len(environments) < 2:
         raise ValueError(
@@ -80,6 +62,7 @@ def pair_up(
     # The result of a shift has its rows in X.
     environments = [getattr(e, "X", e) if hasattr(e, "norm") else e for e in environments]
     for i, environment in enumerate(environments):
+        # Datasets and lazy inputs may be callable, but have a length.
         if callable(environment) and not hasattr(environment, "__len__"):
             raise TypeError(
                 f"environments[{i}]: expected rows, got the function or shift {environment!r}; "
@@ -94,6 +77,7 @@ def pair_up(
             raise ValueError(f"environments[{i}]: expected at least one row, got none.")
     _refuse_shuffling(net, datasets[0])
     for i, dataset in enumerate(datasets):
+        # Now and not after the first epoch, which may take hours.
         _try_out(net, dataset, f"environments[{i}]", prior)
         _refuse_nan(net, dataset, environments[i], f"environments[{i}]")
     pairs = {}
@@ -102,8 +86,7 @@ def pair_up(
         if not len(a):
             raise ValueError(f"pairing: expected pairs of environments {i} and {j}, got none.")
         pairs[i, j] = a, b
-    weight = _weights(sample_weight, [len(a) for a, _ in pairs.values()])
-    return _with_used_rows(datasets, pairs, weight)
+    return _with_used_rows(datasets, pairs)
 
 
 def refuse_labels(environments: Sequence[Any]) -> None:
@@ -139,20 +122,20 @@ def _rows(
     if isinstance(pairing, str) and pairing == "label":
         labels = [_labels(environments[k], datasets[k], k) for k in (i, j)]
         names = np.repeat([0, 1], lengths)
+        # With a fixed seed all epochs, and all candidates of a search, compare the same pairs.
         found = pair_environments(names, np.concatenate(labels), 0)
         return found.a, found.b - lengths[0]
-    given = isinstance(pairing, (list, tuple)) and len(datasets) == 2
-    if not given and not callable(pairing):
+    if not callable(pairing):
         raise ValueError(
-            "pairing: expected 'identity', 'label', a pairing of two samples, or for two "
-            f"environments two arrays of row numbers of equal length, got {pairing!r}."
+            "pairing: expected 'identity', 'label' or a pairing of two samples, such as "
+            f"NearestPairing(), got {pairing!r}."
         )
-    if not given:
-        samples = [_features(environments[k], datasets[k]) for k in (i, j)]
-        known = [_known_labels(environments[k], datasets[k]) for k in (i, j)]
-        pairing = pairing(*samples, *known)
-    rows = check_rows(pairing, lengths, (f"environment {i}", f"environment {j}"))
-    return rows.a, rows.b
+    samples = [_features(environments[k], datasets[k]) for k in (i, j)]
+    known = [_known_labels(environments[k], datasets[k]) for k in (i, j)]
+    found = check_rows(
+        pairing(*samples, *known), lengths, (f"environment {i}", f"environment {j}")
+    )
+    return found.a, found.b
 
 
 def _labels(environment: object, dataset: HasItems, k: int) -> Array:
@@ -169,6 +152,7 @@ def _labels(environment: object, dataset: HasItems, k: int) -> Array:
 def _known_labels(environment: Any, dataset: Any) -> Any:
     known = environment[1] if isinstance(environment, tuple) else getattr(environment, "y", None)
     if known is None and isinstance(environment, Dataset) and not hasattr(environment, "X"):
+        # Only reading every item shows its label; arrays and skorch datasets need not be read.
         known = [item[1] for item in dataset]
     return known
 
@@ -201,6 +185,7 @@ def _refuse_nan(net: Net, dataset: Any, environment: Any, name: str) -> None:
     rows = environment[0] if isinstance(environment, tuple) else environment
     if not isinstance(rows, (np.ndarray, torch.Tensor)):
         return
+    # Nets that replace missing values are welcome, so a look at the rows is not enough.
     wrong = torch.as_tensor(rows).reshape(len(rows), -1).isnan().any(1)
     first = int(wrong.int().argmax())
     if bool(wrong[first]) and bool(scores_on(net, Subset(dataset, [first])).isnan().any()):
@@ -234,8 +219,10 @@ def warn_of_raw_rows(environments: Sequence[Any], training: Any) -> None:
     for rows in given:
         if rows is None or rows.shape[1:] != known.shape[1:] or not varied.any():
             return
+        # The median over the columns: a shift may move some of them far.
         apart = np.median(np.abs(rows.mean(axis=0)[varied] - centre) / spread)
         wider = np.median(rows.std(axis=0)[varied] / spread)
+        # One environment on the scale of training is enough: the other may be the shifted one.
         if not (apart > _FAR or wider > _FAR or wider < 1 / _FAR):  # nan is no reason to warn
             return
         others.append(rows)
@@ -243,14 +230,12 @@ def warn_of_raw_rows(environments: Sequence[Any], training: Any) -> None:
         [f"{np.median(value(rows, axis=0)[varied]):.3g}" for rows in (known, *others)]
         for value in (np.mean, np.std)
     )
-    standardised = np.abs(centre).max() < _NEARLY and np.abs(spread - 1).max() < _NEARLY
-    step = "StandardScaler" if standardised else "a scaler"
     warn_caller(
         "environments: expected rows on the scale of the rows that the net is trained on (columns "
         f"with mean {means[0]} and standard deviation {spreads[0]}, in the median), got means of "
-        f"{', '.join(means[1:])} and standard deviations of {', '.join(spreads[1:])}. If a step "
-        f"such as {step} comes before the net in a pipeline, apply the fitted step to the "
-        "environments first: pipeline[:-1].fit(X).transform(rows)."
+        f"{', '.join(means[1:])} and standard deviations of {', '.join(spreads[1:])}. If a scaler "
+        "comes before the net in a pipeline, apply the fitted scaler to the environments first: "
+        "pipeline[:-1].fit(X).transform(rows)."
     )
 
 
@@ -268,6 +253,7 @@ def _rows_in_memory(dataset: Any) -> Floats | None:
         rows = dataset.X
     if not isinstance(rows, (np.ndarray, torch.Tensor)) or len(rows.shape) < 2 or not len(indices):
         return None
+    # Rows are often sorted by class, so these are spread over all of them.
     some = rows[indices[:: -(-len(indices) // _COMPARED)]]
     values = np.asarray(as_numpy(some))
     if values.dtype.kind != "f":
@@ -275,14 +261,8 @@ def _rows_in_memory(dataset: Any) -> Floats | None:
     return values.reshape(len(values), -1).astype(np.float64)
 
 
-def _weights(sample_weight: Vector | None, lengths: list[int]) -> Floats | None:
-    if sample_weight is None:
-        return None
-    return np.concatenate([check_weight(sample_weight, n) for n in lengths])
-
-
 def _with_used_rows(
-    datasets: list[Any], pairs: dict[tuple[int, int], tuple[Index, Index]], weight: Floats | None
+    datasets: list[Any], pairs: dict[tuple[int, int], tuple[Index, Index]]
 ) -> PairedEnvironments:
     """Leave out rows that are in no pair, to save their forward passes."""
     used: list[Index] = []
@@ -295,18 +275,13 @@ def _with_used_rows(
         (i, j): (np.searchsorted(used[i], a), np.searchsorted(used[j], b))
         for (i, j), (a, b) in pairs.items()
     }
-    return PairedEnvironments(datasets, compact, weight)
+    return PairedEnvironments(datasets, compact)
 
 
 def scores_on(net: Net, dataset: HasItems) -> torch.Tensor:
     """Return the net's scores of a dataset, on the net's device; random states are restored."""
     with untouched_random_states(net):
         return net_scores(net, dataset)[0]
-
-
-def scores_from(net: Net, batches: list[Any]) -> torch.Tensor:
-    """Return the scores for batches of outputs that the net has computed."""
-    return scores_of_net(net, batches)[0]
 
 
 @contextmanager

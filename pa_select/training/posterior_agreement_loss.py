@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from pa_select.utils.typing import Prior, Vector
-
 # The inverse temperature that is learnt stays in this range.
 _LOWEST, _HIGHEST = 0.05, 20.0
 # A given one is used in the type of the logits, of which float32 has the smallest range.
@@ -25,10 +23,9 @@ class PosteriorAgreementLoss(torch.nn.Module):
 
     Parameters
     ----------
-    prior : {"marginal", "uniform"} or array-like of shape (n_classes,), default="marginal"
+    prior : {"marginal", "uniform"}, default="marginal"
         The class prior of the kernel. "marginal": the mean posterior of both batches. With the
-        uniform prior, or another fixed one, a net that always predicts the same class has the
-        smallest loss.
+        uniform prior a net that always predicts the same class has the smallest loss.
     beta : "learn" or float, default="learn"
         The inverse temperature. "learn": its logarithm is a parameter of this module, which starts
         at 0. Otherwise a positive number that float32 can hold.
@@ -51,10 +48,10 @@ class PosteriorAgreementLoss(torch.nn.Module):
 
     Notes
     -----
-    With logits :math:`F', F''` of two views, posteriors :math:`p', p''` and weights :math:`w` that
-    sum to 1 the loss is
+    With the posteriors :math:`p', p''` of the two views of n rows the loss is
 
-    .. math:: -\sum_i w_i \log \sum_j \frac{p'_i(j)\, p''_i(j)}{\pi_j} \quad \text{nats}.
+    .. math:: -\frac{1}{n} \sum_i \log \sum_j \frac{p'_i(j)\, p''_i(j)}{\pi_j}
+        \quad \text{nats}.
 
     With the marginal prior, minus the loss is, for many rows, at most the mutual information of
     the two views, and at most the log of the number of classes. Training maximises it over the
@@ -68,9 +65,9 @@ class PosteriorAgreementLoss(torch.nn.Module):
     steps. Half precision is computed in float32, also under autocast.
 
     A logit of -inf masks a class: its posterior is 0, as in `posterior_agreement`. With the
-    marginal prior a class that is masked in all rows has no effect on the loss. A fixed prior
-    keeps the probability that it gives to this class. If the two rows of a pair have no unmasked
-    class in common, the loss is infinite, and this pair does not contribute to the gradients.
+    marginal prior a class that is masked in all rows has no effect on the loss. If the two rows of
+    a pair have no unmasked class in common, the loss is infinite, and this pair does not
+    contribute to the gradients.
 
     References
     ----------
@@ -100,24 +97,16 @@ class PosteriorAgreementLoss(torch.nn.Module):
     """
 
     log_beta: torch.Tensor
-    _log_prior: torch.Tensor | None
 
-    def __init__(self, prior: Prior = "marginal", beta: float | str = "learn") -> None:
+    def __init__(self, prior: str = "marginal", beta: float | str = "learn") -> None:
         super().__init__()
-        log_prior = None
-        if isinstance(prior, str):
-            if prior not in ("marginal", "uniform"):
-                raise ValueError(
-                    "prior: expected 'marginal', 'uniform' or positive probabilities of the "
-                    f"classes, got {prior!r}."
-                )
-        else:
-            log_prior = _logs(prior)
-        self.prior = prior if isinstance(prior, str) else "given"
-        self.register_buffer("_log_prior", log_prior)
+        if not isinstance(prior, str) or prior not in ("marginal", "uniform"):
+            raise ValueError(f"prior: expected 'marginal' or 'uniform', got {prior!r}.")
+        self.prior = prior
         if isinstance(beta, str):
             if beta != "learn":
                 raise ValueError(f"beta: expected 'learn' or a positive number, got {beta!r}.")
+            # Its logarithm is learnt: it stays positive, and a step changes it by a factor.
             self.log_beta = torch.nn.Parameter(torch.zeros(()))
         else:
             is_number = isinstance(beta, (int, float, np.number)) and not isinstance(beta, bool)
@@ -148,17 +137,13 @@ class PosteriorAgreementLoss(torch.nn.Module):
         """
         return {"params": list(self.parameters()), "lr": lr, "weight_decay": 0.0}
 
-    def forward(
-        self, logits_a: torch.Tensor, logits_b: torch.Tensor, sample_weight: Vector | None = None
-    ) -> torch.Tensor:
+    def forward(self, logits_a: torch.Tensor, logits_b: torch.Tensor) -> torch.Tensor:
         """Compute the loss.
 
         Parameters
         ----------
         logits_a, logits_b : torch.Tensor of shape (n, n_classes)
             Logits of two views; row i of both is the same row of data. -inf masks a class.
-        sample_weight : array-like of shape (n,), default=None
-            Non-negative weights of the pairs.
 
         Returns
         -------
@@ -170,40 +155,29 @@ class PosteriorAgreementLoss(torch.nn.Module):
         TypeError
             If the logits are no tensors.
         ValueError
-            If the shapes do not fit, there is no pair, or a weight is negative or not finite, or
-            all are 0.
+            If the shapes do not fit, or there is no pair.
         """
-        weight = _check(logits_a, logits_b, sample_weight, self._log_prior)
+        _check(logits_a, logits_b)
+        # Sums of small posteriors need more than half precision, also inside of an autocast.
         with torch.autocast(logits_a.device.type, enabled=False):
-            return self._loss(_exact(logits_a), _exact(logits_b), weight)
+            return self._loss(_exact(logits_a), _exact(logits_b))
 
-    def extra_repr(self) -> str:
-        """Return the parameters, for ``print``."""
-        learnt = isinstance(self.log_beta, torch.nn.Parameter)
-        return f"prior={self.prior!r}, beta={'learn' if learnt else format(self.beta, '.4g')!r}"
-
-    def _loss(self, a: torch.Tensor, b: torch.Tensor, weight: torch.Tensor | None) -> torch.Tensor:
+    def _loss(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         if isinstance(self.log_beta, torch.nn.Parameter):
             with torch.no_grad():  # a clamp inside the graph would stop its gradient
                 self.log_beta.clamp_(math.log(_LOWEST), math.log(_HIGHEST))
         beta = self.log_beta.exp().to(a.dtype)
         log_p, log_q = _log_posteriors(a, beta), _log_posteriors(b, beta)
-        if weight is None:
-            share = torch.full((len(a),), 1 / len(a), dtype=a.dtype, device=a.device)
-        else:
-            share = (weight / weight.sum()).to(a.device, a.dtype)
         if self.prior == "marginal":
-            log_share = share.log()[:, None]
-            log_prior = _log_sums(torch.cat([log_p + log_share, log_q + log_share]), 0)
-            log_prior = log_prior - math.log(2)
-        elif self.prior == "uniform":
+            # Both views have a part in the prior, so that the loss is the same if they are
+            # swapped.
+            log_prior = _log_sums(torch.cat([log_p, log_q]), 0) - math.log(2 * len(a))
+        else:
             log_prior = torch.full_like(log_p[0], -math.log(a.shape[1]))
-        elif self._log_prior is not None:
-            log_prior = self._log_prior.to(a.dtype)
-        joint, unused = log_p + log_q, share == 0
-        fixed = joint.isneginf() | unused[:, None]
-        terms = _log_sums(torch.where(fixed, joint.detach(), joint - log_prior), 1)
-        return -(share * terms.masked_fill(unused, 0.0)).sum()
+        joint = log_p + log_q
+        # The prior of a class that is masked in all rows is -inf: the difference would be nan.
+        terms = _log_sums(torch.where(joint.isneginf(), joint.detach(), joint - log_prior), 1)
+        return -terms.mean()
 
 
 def _log_posteriors(logits: torch.Tensor, beta: torch.Tensor) -> torch.Tensor:
@@ -225,20 +199,8 @@ def _exact(logits: torch.Tensor) -> torch.Tensor:
     return logits if logits.dtype == torch.float64 else logits.float()
 
 
-def _logs(prior: Vector) -> torch.Tensor:
-    values = torch.as_tensor(np.asarray(prior, dtype=np.float64))
-    if values.ndim != 1 or not bool((values > 0).all()) or abs(float(values.sum()) - 1) > 1e-6:
-        raise ValueError(
-            "prior: expected 'marginal', 'uniform' or positive probabilities of the classes that "
-            f"sum to 1, got {prior!r}."
-        )
-    return values.log()
-
-
-def _check(
-    a: torch.Tensor, b: torch.Tensor, weight: Any, log_prior: torch.Tensor | None
-) -> torch.Tensor | None:
-    """Raise if something does not fit, and return the weights of the pairs."""
+def _check(a: torch.Tensor, b: torch.Tensor) -> None:
+    """Raise unless these are logits of two views of the same rows."""
     for name, logits in (("logits_a", a), ("logits_b", b)):
         if not isinstance(logits, torch.Tensor):
             raise TypeError(f"{name}: expected a tensor of logits, got {type(logits).__name__}.")
@@ -248,21 +210,3 @@ def _check(
             f"{tuple(a.shape)} and {tuple(b.shape)}."
             + (" With skorch use AgreementNet." if b.ndim == 1 else "")
         )
-    if log_prior is not None and len(log_prior) != a.shape[1]:
-        raise ValueError(f"prior: expected {a.shape[1]} probabilities, got {len(log_prior)}.")
-    if weight is None:
-        return None
-    weight = torch.as_tensor(weight)
-    if tuple(weight.shape) != (len(a),):
-        raise ValueError(f"sample_weight: expected shape ({len(a)},), got {tuple(weight.shape)}.")
-    wrong = ~(weight.isfinite() & (weight >= 0))
-    if bool(wrong.any()):
-        row = int(wrong.int().argmax())
-        raise ValueError(
-            f"sample_weight: expected finite non-negative weights, got {weight[row].item()} in "
-            f"row {row}."
-        )
-    total = float(weight.sum())
-    if not 0 < total < math.inf:
-        raise ValueError(f"sample_weight: expected a positive and finite sum, got {total}.")
-    return weight

@@ -98,13 +98,12 @@ def check_column(values: Labels, n: int, name: str) -> Array:
         several = column.ndim == 2 and len(column) == n and column.dtype.kind != "f"
         hint = OF_LABELS if several and name in ("y", "y_val") else ""
         raise ValueError(f"{name}: expected shape ({n},), got {got}.{hint}")
-    missing = [x is None for x in column] if column.dtype == object else []
-    # Missing values such as nan differ from themselves.
-    wrong = (column != column) | np.asarray(missing if len(missing) else False)
+    of_objects = column.dtype == object
+    wrong = np.array([_is_missing(x) for x in column]) if of_objects else column != column
     if wrong.any():
         row = int(wrong.argmax())
         raise ValueError(f"{name}: expected a value for each row, got {column[row]} in row {row}.")
-    if column.dtype == object:
+    if of_objects:
         try:
             np.sort(column)
         except TypeError as error:
@@ -113,6 +112,12 @@ def check_column(values: Labels, n: int, name: str) -> Array:
                 f"{name}: expected values of one type, got {kinds}; such as .astype(str)."
             ) from error
     return column
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a value is None, differs from itself like nan, or cannot be compared like NA."""
+    differs = value != value
+    return value is None or not isinstance(differs, (bool, np.bool_)) or bool(differs)
 
 
 def one_column(values: Any) -> Array:
@@ -128,15 +133,22 @@ def check_weight(sample_weight: Vector, n: int) -> Floats:
     if given.dtype.kind not in "biuf" and not all(isinstance(x, Real) for x in given):
         raise TypeError(f"sample_weight: expected real numbers, got dtype {given.dtype}.")
     weight = given.astype(np.float64)
+    check_weight_values(weight, "sample_weight")
+    return weight
+
+
+def check_weight_values(weight: Floats, name: str, *, may_be_zero: bool = False) -> None:
+    """Check that weights are finite and not negative, with a positive sum."""
     wrong = ~(np.isfinite(weight) & (weight >= 0))
     if wrong.any():
         row = int(wrong.argmax())
         raise ValueError(
-            f"sample_weight: expected finite non-negative weights, got {weight[row]} in row {row}."
+            f"{name}: expected finite non-negative weights, got {weight[row]} in row {row}."
         )
-    if not weight.any():
-        raise ValueError("sample_weight: expected a positive sum, got only zeros.")
-    return weight
+    with np.errstate(over="ignore"):
+        total = weight.sum()
+    if not 0 < total < np.inf and not (may_be_zero and total == 0):
+        raise ValueError(f"{name}: expected a positive and finite sum, got {total}.")
 
 
 def is_dataset(rows: object) -> bool:

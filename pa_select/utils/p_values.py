@@ -15,20 +15,11 @@ LEVEL_TOLD_APART = 0.05
 def p_value(mean: float, error: float, n: int, largest: float, rounding: float = 0.0) -> float:
     """Return the two-sided p-value of no mean difference, by Student's t with a correction.
 
-    Few pairs decide some differences of agreements. Where they are too few to show the spread,
-    the t-test rejects too often. So one pair is added that speaks against the mean difference,
-    a continuity correction [2]_. Its size is that by which the largest difference exceeds the root
-    mean square of all of them. So it matters only if few are much larger than the others.
-
-    `mean` and `error` are the mean of the differences of n independent units (pairs or groups) and
-    its standard error, and `largest` is the largest absolute difference. The p-value is 1 if no
-    difference is larger than `rounding`, and nan if n is less than 2 or the error is nan.
-
-    References
-    ----------
-    .. [1] Student, "The probable error of a mean", Biometrika 1908.
-    .. [2] A. L. Edwards, "Note on the correction for continuity in testing the significance of
-       the difference between correlated proportions", Psychometrika 1948.
+    The correction is that of `pa_select.compare_agreement`: one pair is added that speaks against
+    the mean difference. `mean` and `error` are the mean of the differences of n independent units
+    (pairs or groups) and its standard error, and `largest` is the largest absolute difference. The
+    p-value is 1 if no difference is larger than `rounding`, and nan if n is less than 2 or the
+    error is nan.
     """
     # Imported here: scipy would slow the command line.
     from scipy.special import stdtr

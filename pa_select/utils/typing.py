@@ -57,16 +57,6 @@ class HasPairs(Protocol):
         """Return the rows to compare."""
 
 
-class Estimator(Protocol):
-    """A classifier or a regressor."""
-
-    def fit(self, X: Any, y: Any, **params: Any) -> Any:
-        """Fit the estimator."""
-
-    def predict(self, X: Any) -> Any:
-        """Predict labels or numbers."""
-
-
 class Predictor(Protocol):
     """A fitted classifier or regressor, such as a skorch net."""
 
@@ -74,11 +64,11 @@ class Predictor(Protocol):
         """Predict labels or numbers."""
 
 
-class Scorer(Protocol):
-    """A scorer of scikit-learn, which returns a number, or several by name."""
+class Estimator(Predictor, Protocol):
+    """A classifier or a regressor."""
 
-    def __call__(self, estimator: Any, X: Any, y: Any = None) -> Any:
-        """Score a fitted estimator."""
+    def fit(self, X: Any, y: Any, **params: Any) -> Any:
+        """Fit the estimator."""
 
 
 class Splitter(Protocol):
@@ -88,13 +78,10 @@ class Splitter(Protocol):
         """Yield training and test rows."""
 
 
-class Rule(Protocol):
-    """A rule that chooses a candidate of a search."""
-
-    def __call__(self, cv_results: dict[str, Any], /) -> Any:
-        """Return the index of the candidate."""
-
-
+#: A scorer of scikit-learn: it takes an estimator, X and y, and returns a number, or several.
+Scorer: TypeAlias = Callable[..., Any]
+#: A rule of a search: it takes `cv_results_` and returns the index of the chosen candidate.
+Rule: TypeAlias = Callable[[dict[str, Any]], Any]
 # numpy's ArrayLike includes strings, so that a misspelt name would be a prior or a matrix.
 Vector: TypeAlias = Sequence[float] | HasArray
 Labels: TypeAlias = Sequence[Any] | HasArray
@@ -116,9 +103,7 @@ Search: TypeAlias = "BaseSearchCV"
 Frame: TypeAlias = "pandas.DataFrame"
 Axes: TypeAlias = "matplotlib.axes.Axes"
 Line: TypeAlias = "matplotlib.lines.Line2D"
-Scoring: TypeAlias = (
-    str | Scorer | Sequence[str] | Mapping[str, str | Scorer] | Callable[..., Any] | None
-)
+Scoring: TypeAlias = str | Scorer | Sequence[str] | Mapping[str, str | Scorer] | None
 CrossValidation: TypeAlias = int | Splitter | Sequence[Splitter] | Iterable[tuple[Any, Any]] | None
 PairedRows: TypeAlias = tuple[Rows, Rows] | Mapping[str, tuple[Rows, Rows]]
 #: The group of each row or pair, or None.

@@ -72,7 +72,7 @@ def check_invariances(prior, problem, seed):
         assert value == pytest.approx(reference.score, abs=1e-12)
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(problem=problems())
 def test_range_and_certificate(problem):
     a, b = problem

@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
-from scipy.stats import norm
 
-from pa_select import pa_kernel, posterior_agreement, regression_agreement
+from pa_select import posterior_agreement, regression_agreement
 
 
 def draw(n, correlation, seed=0):
@@ -57,17 +56,6 @@ def test_the_maximum_is_that_of_quadrature(weighted):
     assert np.average(found.terms, weights=weight) == pytest.approx(found.score)
     by_pair = overlaps_by_quadrature(a, b, found.beta, weight)
     np.testing.assert_allclose(found.terms, by_pair, atol=1e-8)
-
-
-def test_it_is_that_of_classes_on_a_fine_grid():
-    a, b = draw(30, 0.7, seed=1)
-    found = regression_agreement(a, b)
-    grid = np.linspace(-12, 12, 4801)
-    scores = [-((grid - x[:, None]) ** 2) / 2 for x in (a, b)]
-    both = np.concatenate([a, b])
-    prior = norm.pdf(grid, both.mean(), np.sqrt(both.var() + 1 / found.beta))
-    by_classes = pa_kernel(*scores, found.beta, prior=prior / prior.sum())
-    assert by_classes == pytest.approx(found.score, abs=1e-9)
 
 
 def test_many_normal_predictions_are_like_classes_with_the_marginal_prior():

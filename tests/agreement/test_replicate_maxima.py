@@ -9,7 +9,7 @@ from helpers.problems import random_problem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pa_select import bootstrap_agreement, compare_agreement, posterior_agreement
+from pa_select import bootstrap_agreement, posterior_agreement
 from pa_select.agreement.inputs.problem import check_problem
 from pa_select.agreement.pairs import paired_scores
 from pa_select.agreement.solver import marginal_sums
@@ -230,19 +230,6 @@ def same(found, expected, without=()):
     for name in set(found._fields) - set(without):
         x, y = getattr(found, name), getattr(expected, name)
         np.testing.assert_allclose(x, y, rtol=1e-7, atol=1e-9, err_msg=name)
-
-
-@pytest.mark.parametrize("prior", ["uniform", "marginal"])
-def test_two_results_are_compared_on_the_same_replicates(prior):
-    a, b = draw(60, 3)
-    groups = np.arange(60) // 2
-    results = [posterior_agreement(a, x, prior=prior) for x in (b, draw(60, 3, seed=1)[1])]
-    how = {"groups": groups, "random_state": 0}
-    found = compare_agreement(*results, n_bootstrap=30, **how).interval
-    one, other = (bootstrap_agreement(result, 30, **how).scores for result in results)
-    np.testing.assert_allclose(found, np.quantile(one - other, [0.025, 0.975]), atol=1e-12)
-    same = compare_agreement(results[0], results[0], n_bootstrap=5, **how).interval
-    np.testing.assert_allclose(same, 0, atol=1e-12)
 
 
 @pytest.mark.parametrize("prior", ["uniform", "marginal"])

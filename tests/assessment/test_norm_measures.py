@@ -16,33 +16,21 @@ from pa_select.assessment.norm_measures import folded
 
 
 def network(seed=0, fold=False):
-    """Convolutions and linear layers, some with a batch normalisation that has seen rows."""
+    """Convolutions and linear layers, two with a batch normalisation that has seen rows."""
     generator = torch.Generator().manual_seed(seed)
     conv, deep, hidden = nn.Conv2d(3, 4, 3), nn.Conv2d(4, 6, 3, groups=2), nn.Linear(6, 8)
-    norms = nn.BatchNorm2d(4), nn.BatchNorm1d(8, affine=False)
-    last = nn.Linear(8, 5, bias=False)
-    for part in (conv, *norms, deep, hidden, last):
+    of_conv, of_hidden, last = nn.BatchNorm2d(4), nn.BatchNorm1d(8), nn.Linear(8, 5, bias=False)
+    for part in (conv, of_conv, deep, hidden, of_hidden, last):
+        part.eval()
         for tensor in (*part.parameters(), *part.buffers()):
             if tensor.is_floating_point():
                 tensor.data.copy_(torch.rand(tensor.shape, generator=generator) + 0.1)
+    first, middle = [conv, of_conv], [hidden, of_hidden]
     if fold:
-        conv, hidden = fuse_conv_bn_eval(conv.eval(), norms[0].eval()), hidden.eval()
-        first = [conv, nn.ReLU(), deep]
-        weight, bias = nn.utils.fusion.fuse_linear_bn_weights(
-            hidden.weight,
-            hidden.bias,
-            norms[1].running_mean,
-            norms[1].running_var,
-            norms[1].eps,
-            torch.ones(8),
-            torch.zeros(8),
-        )
-        hidden.weight, hidden.bias = weight, bias
-        middle = [hidden]
-    else:
-        first, middle = [conv, norms[0], nn.ReLU(), deep], [hidden, norms[1]]
+        first, middle = [fuse_conv_bn_eval(*first)], [fuse_linear_bn_eval(*middle)]
     pool = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.LayerNorm(6))
-    return nn.Sequential(nn.Sequential(*first), pool, *middle, nn.ReLU(), last).eval()
+    features = nn.Sequential(*first, nn.ReLU(), deep)
+    return nn.Sequential(features, pool, *middle, nn.ReLU(), last).eval()
 
 
 def matrices(module):
@@ -99,10 +87,13 @@ def test_batch_normalisation_is_folded():
     assert plain.training
     for name, value in plain.state_dict().items():
         torch.testing.assert_close(value, before[name], rtol=0, atol=0)
-    linear = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2)).eval()
+
+
+def test_a_batch_normalisation_without_weights_is_folded():
+    linear = nn.Sequential(nn.Linear(3, 2, bias=False), nn.BatchNorm1d(2, affine=False)).eval()
     linear[1].running_var.copy_(torch.tensor([4.0, 9.0]))
-    fused = nn.Sequential(fuse_linear_bn_eval(*linear))
-    assert_allclose(norm_measures(linear)["log_trace"], norm_measures(fused)["log_trace"], 1e-5)
+    rows = torch.rand(5, 3)
+    torch.testing.assert_close(folded(linear, "module")(rows.double()).float(), linear(rows))
 
 
 def test_what_is_asked_for():
@@ -124,32 +115,22 @@ def test_products_overflow_only_where_said():
     assert norm_measures(deep)["log_spectral"] == -math.inf
 
 
+TWO = nn.Linear(2, 2)
+LATE = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.BatchNorm1d(2))
+UNTRACKED = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2, track_running_stats=False))
+
+
 @pytest.mark.parametrize(
     ("module", "options", "error", "message"),
     [
         (3, {}, TypeError, "module: expected a torch module, got int"),
         (nn.ReLU(), {}, ValueError, "module: expected a linear or convolutional layer, got none"),
         (nn.LSTM(2, 2), {}, TypeError, "module: expected matrices .* got one in LSTM"),
-        (
-            nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.BatchNorm1d(2)),
-            {},
-            ValueError,
-            "module: expected each batch normalisation directly after .* one after ReLU",
-        ),
-        (
-            nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2, track_running_stats=False)),
-            {},
-            ValueError,
-            "module: expected batch normalisation with running statistics",
-        ),
-        (nn.Linear(2, 2), {"margin": 0.0}, ValueError, "margin: expected a finite number other"),
-        (nn.Linear(2, 2), {"margin": np.nan}, ValueError, "margin: expected a finite number"),
-        (
-            nn.Linear(2, 2),
-            {"initial": nn.Linear(2, 3)},
-            ValueError,
-            r"initial: expected layers of shapes \[\(2, 2\)\], got \[\(3, 2\)\]",
-        ),
+        (LATE, {}, ValueError, "module: expected each batch .* directly after .* after ReLU"),
+        (UNTRACKED, {}, ValueError, "module: expected batch normalisation with running stat"),
+        (TWO, {"margin": 0.0}, ValueError, "margin: expected a finite number other than 0"),
+        (TWO, {"margin": np.nan}, ValueError, "margin: expected a finite number"),
+        (TWO, {"initial": nn.Linear(2, 3)}, ValueError, r"initial: .* got \[\(3, 2\)\]"),
     ],
 )
 def test_errors(module, options, error, message):

@@ -87,12 +87,10 @@ def test_every_column_is_what_it_says(curve):
         assert row["pa_uniform"] == pytest.approx(papers.score, abs=1e-6)
         assert row["standard_error_uniform"] == pytest.approx(papers.standard_error, rel=0.05)
         assert row["afr_pred"] == np.mean(model.predict(x) == model.predict(x2))
-        assert row["afr_pred_change"] == row["afr_pred"] - 1
         clean, after = (accuracy_score(y, model.predict(rows)) for rows in (x, x2))
         assert row["clean_accuracy"] == pytest.approx(clean)
         assert row["shifted_accuracy"] == row["afr_true"] == pytest.approx(after)
         assert row["accuracy_drop"] == pytest.approx(clean - after)
-        assert row["afr_true_change"] == -row["accuracy_drop"]
         assert row["relative_accuracy_drop"] == pytest.approx((clean - after) / clean)
         p, q = (np.exp(s) / np.exp(s).sum(1, keepdims=True) for s in (a, b))
         clean, after = (log_loss(y, values, labels=model.classes_) for values in (p, q))
@@ -144,11 +142,6 @@ def test_rows_of_one_group_are_not_independent():
         assert taken_alone.table[name] == pytest.approx(half, rel=0.02), name
     result = copies.agreement("forest")
     assert result.standard_error == pytest.approx(copies.table["standard_error"][0], rel=1e-3)
-
-
-def test_accuracies_come_first(curve):
-    first = ["estimator", "power", "ratio", "clean_accuracy", "shifted_accuracy", "n_pairs"]
-    assert list(curve.table)[:6] == first
 
 
 @pytest.mark.filterwarnings("error")
@@ -239,8 +232,13 @@ def test_agreement_of_one_row(curve):
     row = rows_of(curve)[4]  # linear, 0.4, 0.5
     result = curve.agreement("linear", 0.4, 0.5)
     assert result.score == pytest.approx(row["pa"], abs=1e-12)
-    parts = result.decompose(np.searchsorted(LINEAR.classes_, Y[TEST]))
+    parts = result.decompose(curve.columns["linear"])
     assert sum(part.total for part in parts.values()) == pytest.approx(result.terms.sum())
+    shifted = mix(X[TEST], NOISE(X[TEST], power=0.4).X, 0.5, random_state=7)
+    right = [LINEAR.predict(rows) == Y[TEST] for rows in (X[TEST], shifted)]
+    assert parts["agree_right"].n_pairs == np.all(right, axis=0).sum()
+    rounded = curve.agreement("linear", 0.4 * (1 + 1e-12), 0.5)
+    assert rounded.score == result.score
     with pytest.raises(ValueError, match=r"estimator: expected one of \['linear', 'forest'\]"):
         curve.agreement(power=0.4)
     with pytest.raises(ValueError, match=r"power: expected one of \[0.1, 0.4\], got 0.2"):
@@ -250,6 +248,8 @@ def test_agreement_of_one_row(curve):
 def test_table_and_copies(curve):
     frame = curve.to_frame()
     assert list(frame) == list(curve.table)
+    first = ["estimator", "power", "ratio", "clean_accuracy", "shifted_accuracy", "n_pairs"]
+    assert list(frame)[:6] == first
     assert len(frame) == 12
     assert repr(curve).startswith("RobustnessCurve(2 estimators x 2 powers x 3 ratios: estimator")
     again = pickle.loads(pickle.dumps(curve))
@@ -287,7 +287,7 @@ def test_without_labels_and_with_one_estimator():
     assert curve.powers == [NOISE.scale]
     assert set(curve.table) == {
         *("estimator", "power", "ratio", "n_pairs", "mean_norm", "success_rate"),
-        *("pa", "beta", "standard_error", "gap", "pa_change", "afr_pred", "afr_pred_change"),
+        *("pa", "beta", "standard_error", "gap", "pa_change", "afr_pred"),
         *("pa_uniform", "standard_error_uniform", "pa_change_se", "afr_pred_se"),
         *("kl", "kl_se", "wasserstein", "wasserstein_se"),
     }
@@ -371,22 +371,14 @@ def test_an_attack_without_labels():
         ({"powers": "much"}, TypeError, "powers: expected a number or several, got 'much'"),
         ({"powers": []}, ValueError, r"powers: expected a number or several, got \[\]"),
         ({"powers": [-1]}, ValueError, "^powers: expected a finite number of at least 0, got -1"),
-        (
-            {"powers": [1, 0.5], "shift": np.negative},
-            ValueError,
-            "^powers: expected 0 or 1, as the transform has no parameter named power, got 0.5",
-        ),
+        ({"powers": [0.5], "shift": np.negative}, ValueError, "^powers: expected 0 or 1, as the"),
         ({"ratios": [0, 1.5]}, ValueError, r"ratios: expected numbers in \[0, 1\]"),
         ({"ratios": [1, 1]}, ValueError, "ratios: expected different numbers"),
         ({"order": "size"}, ValueError, "order: expected 'random' or 'norm', got 'size'"),
         ({"metrics": "pa"}, ValueError, "metrics: expected 'all' or some of"),
         ({"metrics": ["accuracy"], "y": None}, ValueError, "y: expected a value for the metric"),
         ({"metrics": "features"}, ValueError, "features: expected a value for the metric"),
-        (
-            {"features": {"svc": None}},
-            ValueError,
-            r"features: expected one for each of \['linear'",
-        ),
+        ({"features": {"svc": None}}, ValueError, r"features: expected .* each of \['linear'"),
         ({"y": Y[:5]}, ValueError, r"y: expected shape \(150,\), got \(5,\)"),
         ({"y": np.full(150, "ten")}, ValueError, "y: expected classes of linear, .* got .*'ten'"),
         ({"groups": Y[:5]}, ValueError, r"groups: expected shape \(150,\), got \(5,\)"),
@@ -413,13 +405,6 @@ def test_the_estimator_that_is_no_fitted_classifier_is_named():
         robustness_curve(MODELS | {"new": LogisticRegression()}, X[TEST], shift=NOISE)
     with pytest.raises(TypeError, match="^estimators: Ridge: estimator: expected a classifier"):
         robustness_curve(Ridge().fit(X, X[:, 0]), X[TEST], shift=NOISE)
-
-
-def test_columns_are_what_the_decomposition_takes(curve):
-    result = curve.agreement("forest", 0.1 + 1e-17)
-    parts = result.decompose(curve.columns["forest"])
-    predictions = [FOREST.predict(rows) for rows in (X[TEST], NOISE(X[TEST], power=0.1).X)]
-    assert parts["agree_right"].n_pairs == (np.array(predictions) == Y[TEST]).all(0).sum()
 
 
 def test_labels_in_another_order_are_refused():

@@ -1,4 +1,4 @@
-"""Sharpness: where the largest harmless disturbance is known from a formula."""
+"""Sharpness where it is known from a formula, and the PAC-Bayes bound by hand."""
 
 import math
 
@@ -10,7 +10,7 @@ from scipy.stats import norm
 from sklearn.datasets import load_digits
 from torch import nn
 
-from pa_select.assessment import sharpness
+from pa_select.assessment import pac_bayes_bound, sharpness
 from pa_select.assessment.norm_measures import folded
 
 DIGITS, LABELS = load_digits(return_X_y=True)
@@ -24,6 +24,9 @@ def linear(*rows):
     layer = nn.Linear(weight.shape[1], len(weight), bias=False)
     layer.weight.data.copy_(weight)
     return layer
+
+
+BINARY = linear([1.0], [0.0])
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +54,7 @@ def test_noise_where_the_accuracy_is_known(aware):
     found = sharpness(network, torch.eye(n), n * [0], magnitude_aware=aware, deviation=0.2)
     expected = 4 / norm.ppf(0.8) / math.sqrt(10 if aware else 2)
     assert_allclose(found.sigma, expected, rtol=0.03)
-    assert found.sigma < found.sigma_above <= 1.02 * found.sigma * (1 + 1e-9)
     assert found.accuracy == 1
-    assert 0.8 <= found.disturbed_accuracy < 0.81
 
 
 @pytest.mark.parametrize(("aware", "expected"), [(False, 2.0), (True, 1.0)])
@@ -63,7 +64,6 @@ def test_worst_disturbance_where_it_is_known(aware, expected):
         linear([3.0], [-1.0]), ONE, [0], kind="worst", magnitude_aware=aware, tol=0.001, n_draws=2
     )
     assert_allclose(found.sigma, expected, rtol=0.002)
-    assert found.sigma_above >= expected * (1 - 1e-9)
 
 
 def test_worst_disturbance_is_that_of_the_deviation():
@@ -74,7 +74,6 @@ def test_worst_disturbance_is_that_of_the_deviation():
     found = sharpness(network, rows, [0] * 10, kind="worst", deviation=0.3, tol=1e-3, n_draws=2)
     # Row k is lost where m (1 - 2 s) - 2 s < 0; of ten the fourth must stay.
     assert_allclose(found.sigma, 0.8 / (2 * 0.8 + 2), rtol=2e-3)
-    assert_allclose(found.disturbed_accuracy, 0.7)
 
 
 @pytest.mark.parametrize("kind", ["pac_bayes", "worst"])
@@ -83,11 +82,18 @@ def test_trained_network(trained, kind):
     plain = sharpness(trained, DIGITS, LABELS, **how)
     aware = sharpness(trained, DIGITS, LABELS, magnitude_aware=True, **how)
     for found in (plain, aware):
-        assert 0 < found.sigma < found.sigma_above <= found.sigma * (1.02 + 1e-9)
+        assert found.sigma > 0
         assert found.accuracy > 0.95
-        assert found.accuracy - 0.1 - 1e-9 <= found.disturbed_accuracy <= found.accuracy
     more = sharpness(trained, DIGITS, LABELS, deviation=0.4, **how)
     assert more.sigma > plain.sigma
+
+
+def test_the_worst_of_several_starts_counts(trained):
+    one, several = (
+        sharpness(trained, DIGITS, LABELS, kind="worst", n_steps=1, n_draws=n).sigma
+        for n in (1, 6)
+    )
+    assert several < 0.98 * one
 
 
 def test_the_worst_is_worse_than_noise_of_the_same_box(trained):
@@ -123,11 +129,10 @@ def test_magnitude_aware_noise_does_not_see_the_scale():
 
 def test_ends():
     blind = sharpness(linear([1.0], [1.0]), 0 * ONE, [0])
-    assert blind.sigma == blind.sigma_above == math.inf
+    assert blind.sigma == math.inf
     # The least disturbance decides a tie.
     tied = sharpness(linear([0.0], [0.0]), ONE, [0], kind="worst", n_draws=2, n_steps=5)
-    assert tied.sigma == 0
-    assert tied.disturbed_accuracy == tied.accuracy == 1
+    assert tied == (0, 1)
 
 
 def test_seeds_and_what_is_left_alone(trained):
@@ -161,28 +166,42 @@ def test_skorch_net():
     [
         ("net", [0], {}, TypeError, "module: expected a torch module, got str"),
         (nn.ReLU(), [0], {}, ValueError, "module: expected a network with parameters, got none"),
-        (
-            nn.Linear(1, 1),
-            [0],
-            {},
-            TypeError,
-            r"module: expected outputs of shape .* got \(1, 1\)",
-        ),
-        (
-            linear([1.0], [0.0]),
-            [2],
-            {},
-            ValueError,
-            r"y: expected classes of the module, \[0, 1\]",
-        ),
-        (linear([1.0], [0.0]), [0, 1], {}, ValueError, r"y: expected shape \(1,\), got \(2,\)"),
-        (linear([1.0]), [0], {"kind": "flat"}, ValueError, "kind: expected one of .* got 'flat'"),
-        (linear([1.0]), [0], {"deviation": 10}, ValueError, "deviation: expected a number in"),
-        (linear([1.0]), [0], {"tol": 0}, ValueError, "tol: expected a positive number, got 0"),
-        (linear([1.0]), [0], {"n_draws": 0}, ValueError, "n_draws: expected a positive integer"),
-        (linear([1.0]), [0], {"n_steps": 1.5}, ValueError, "n_steps: expected a positive integer"),
+        (nn.Linear(1, 1), [0], {}, TypeError, r"module: expected outputs .* got \(1, 1\)"),
+        (BINARY, [2], {}, ValueError, r"y: expected classes of the module, \[0, 1\]"),
+        (BINARY, [0, 1], {}, ValueError, r"y: expected shape \(1,\), got \(2,\)"),
+        (BINARY, [0], {"kind": "flat"}, ValueError, "kind: expected one of .* got 'flat'"),
+        (BINARY, [0], {"deviation": 10}, ValueError, "deviation: expected a number in"),
+        (BINARY, [0], {"tol": 0}, ValueError, "tol: expected a positive number, got 0"),
+        (BINARY, [0], {"n_draws": 0}, ValueError, "n_draws: expected a positive integer"),
+        (BINARY, [0], {"n_steps": 1.5}, ValueError, "n_steps: expected a positive integer"),
     ],
 )
 def test_errors(module, y, options, error, message):
     with pytest.raises(error, match=message):
         sharpness(module, ONE, y, **options)
+
+
+def test_the_bound_by_hand():
+    torch.manual_seed(0)
+    network, initial = nn.Linear(4, 2), nn.Linear(4, 2)
+    moved = [
+        (a - b).detach().double().square().sum()
+        for a, b in zip(network.parameters(), initial.parameters(), strict=True)
+    ]
+    expected = float(sum(moved)) / 0.3**2 + np.log(80 / 0.3) + 10
+    assert pac_bayes_bound(network, initial, 0.3, 80) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("initial", "sigma", "n_rows", "error", "message"),
+    [
+        (nn.Linear(3, 2), 0.0, 9, ValueError, "sigma: expected a positive number, got 0.0"),
+        (nn.Linear(3, 2), float("inf"), 9, ValueError, "sigma: .* got inf"),
+        (nn.Linear(3, 2), 1.0, 0, ValueError, "n_rows: expected a positive number, got 0"),
+        (nn.Linear(2, 2), 1.0, 9, ValueError, "initial: expected parameters .*3.*, got .*2"),
+        (None, 1.0, 9, TypeError, "initial: expected a torch module, got NoneType"),
+    ],
+)
+def test_what_has_no_bound(initial, sigma, n_rows, error, message):
+    with pytest.raises(error, match=message):
+        pac_bayes_bound(nn.Linear(3, 2), initial, sigma, n_rows)

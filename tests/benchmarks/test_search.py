@@ -4,8 +4,6 @@
 computing the class scores of the test rows, without which there is no agreement.
 """
 
-import subprocess
-import sys
 from time import perf_counter
 
 import numpy as np
@@ -14,7 +12,6 @@ from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, RepeatedStratifiedKFold
-from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 
@@ -89,77 +86,3 @@ def test_overhead(benchmark, monkeypatch, model, grid):
         f"\n{type(model).__name__}: {told}, and a solve that takes "
         f"{best['solve'] / best['search']:.0%} of that time"
     )
-
-
-# Times of two searches in a new process, whose workers import torch too if the argument says so.
-TWO_SEARCHES = """
-import sys, warnings
-from time import perf_counter
-import sklearn.utils.parallel
-from sklearn.datasets import load_digits
-from sklearn.linear_model import LogisticRegression
-import pa_select.model_selection.evaluation
-from pa_select import PASearchCV
-
-warnings.simplefilter("ignore")
-if sys.argv[1] == "with torch":
-    import torch.jit
-    warnings.simplefilter("ignore", torch.jit.TracerWarning)  # torch's filter is the last one
-    pa_select.model_selection.evaluation.Parallel = sklearn.utils.parallel.Parallel
-X, y = load_digits(return_X_y=True)
-for _ in range(2):
-    start = perf_counter()
-    PASearchCV(LogisticRegression(max_iter=50), {"C": [0.1, 1]}, n_jobs=2).fit(X[:200], y[:200])
-    print(perf_counter() - start)
-"""
-
-
-@pytest.mark.slow
-def test_first_search(benchmark, figures):
-    def seconds(workers):
-        run = [sys.executable, "-c", TWO_SEARCHES, workers]
-        said = subprocess.run(run, capture_output=True, text=True, check=True).stdout
-        return [float(line) for line in said.split()]
-
-    first, second = benchmark.pedantic(seconds, ("without torch",), rounds=1)
-    assert first > 0 < second
-    if not benchmark.enabled:
-        return
-    kinds = ("without torch", "with torch")
-    found = [[seconds(kind) for kind in kinds] for _ in range(3)]  # in turns
-    best = np.min(found, axis=0)
-    for kind, (first, second) in zip(kinds, best, strict=True):
-        row = {
-            "workers": kind,
-            "first search": f"{first / best[0, 0]:.2f}",
-            "second search": f"{second / best[0, 0]:.2f}",
-        }
-        figures("first_search", row)
-        print(row)
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("scoring", ["f1_macro", "neg_log_loss", "roc_auc_ovr"])
-def test_metrics_of_pairs(benchmark, scoring):
-    """What other metrics than the accuracy cost in a search with pairs."""
-    X, y = load_digits(return_X_y=True)
-    n, grid = (600, {"var_smoothing": np.logspace(-9, 0, 12)})
-    if not benchmark.enabled:
-        n, grid = 300, {"var_smoothing": [1e-9, 1e-3]}
-    a, y_labelled, X = X[n : n + 60], y[:n], X[:n]
-    pairs = a, 0.6 * a + np.random.default_rng(0).normal(size=a.shape)
-
-    def search(scoring):
-        return PASearchCV(GaussianNB(), grid, scoring=scoring, refit=False)
-
-    benchmark.pedantic(search(scoring).fit, (X, y_labelled), {"paired": pairs}, rounds=1)
-    if not benchmark.enabled:
-        return
-    best = dict.fromkeys(("accuracy", scoring), np.inf)
-    for _ in range(3):
-        for name in best:
-            start = perf_counter()
-            search(name).fit(X, y_labelled, paired=pairs)
-            best[name] = min(best[name], perf_counter() - start)
-    print(f"\n{scoring}: {best[scoring] / best['accuracy']:.2f} times the accuracy's time")

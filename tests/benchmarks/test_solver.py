@@ -114,29 +114,6 @@ def test_many_small_problems(benchmark, figures, one_thread):
         print(row)
 
 
-def test_problems_of_uneven_lengths(benchmark, figures, one_thread):
-    rng = np.random.default_rng(0)
-    sizes = [(60, 1000), (600, 100)] if benchmark.enabled else [(6, 300)]
-    options = {"prior": "marginal", "certify": False}
-    ratios = []
-    for n_problems, n in sizes:
-        pairs = [problem(n + extra, 10) for extra in rng.integers(0, 3, n_problems).tolist()]
-        uneven = list(zip(*pairs, strict=True))
-        even = [[x[:n] for x in side] for side in uneven]
-        rounds = 3 if benchmark.enabled else 1
-        each = [
-            seconds(lambda scores=scores: posterior_agreement(*scores, **options), rounds)
-            for scores in (even, uneven)
-        ]
-        ratios.append({"problems": n_problems, "pairs": n, "ratio": f"{each[1] / each[0]:.2f}"})
-    results = benchmark.pedantic(posterior_agreement, uneven, options, rounds=1)
-    assert len(results) == n_problems
-    if benchmark.enabled:
-        for row in ratios:
-            figures("uneven_problems", row)
-        print(ratios)
-
-
 @pytest.mark.skipif(torch.get_num_threads() < 2, reason="one thread")
 def test_two_threads(benchmark, figures):
     a, b = problem(1_000_000 if benchmark.enabled else 150_000, 10)

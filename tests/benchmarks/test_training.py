@@ -1,6 +1,6 @@
-"""What scoring an epoch costs: beyond the forward passes it needs, and beside the training."""
+"""What scoring an epoch costs, beside the training and the forward passes that it needs."""
 
-from time import perf_counter, process_time
+from time import process_time
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ import torch
 from skorch import NeuralNetClassifier
 from torch import nn
 
-from pa_select import PAEarlyStopping, PAScoring
+from pa_select import PAEarlyStopping
 
 
 class Images(nn.Sequential):
@@ -29,45 +29,6 @@ def images(n):
     patterns = 0.3 * rng.normal(size=(10, 3, 28, 28))
     a = (patterns[labels] + rng.normal(size=(n, 3, 28, 28))).astype(np.float32)
     return a, a + 0.5 * rng.normal(size=a.shape).astype(np.float32), labels
-
-
-@pytest.mark.parametrize("n", [1_000, pytest.param(10_000, marks=pytest.mark.slow)])
-def test_scoring_an_epoch(benchmark, n):
-    if not benchmark.enabled:
-        n //= 10  # enough to show that it runs
-    a, b, labels = images(n)
-    torch.manual_seed(0)
-    net = NeuralNetClassifier(
-        Images,
-        criterion=nn.CrossEntropyLoss,
-        callbacks=[("pa", PAScoring((a, b)))],
-        lr=0.05,
-        max_epochs=1,
-        train_split=None,
-        verbose=0,
-    )
-    # One short epoch: a net that has begun to learn.
-    net.fit(a[:1000], labels[:1000])
-    scoring = dict(net.callbacks_)["pa"]
-    benchmark.pedantic(scoring.on_epoch_end, (net,), rounds=2)
-    if not benchmark.enabled:
-        return
-    # In turn, the best of each: what is left is the work, not the machine.
-    scored, forward = {True: np.inf, False: np.inf}, np.inf
-    for _ in range(10):
-        start = perf_counter()
-        for rows in (a, b):
-            net.forward(rows)
-        forward = min(forward, perf_counter() - start)
-        for uniform in scored:
-            scoring.uniform = uniform
-            start = perf_counter()
-            scoring.on_epoch_end(net)
-            scored[uniform] = min(scored[uniform], perf_counter() - start)
-    # The callback makes the two forward passes, too.
-    both, one = (scored[uniform] / forward - 1 for uniform in (True, False))
-    print(f"\nN={n}: beyond the two forward passes {both:.2f} of their time, ", end="")
-    print(f"{one:.2f} with uniform=False")
 
 
 # What differs from the default, and what the table says of it.

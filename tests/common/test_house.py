@@ -3,6 +3,7 @@
 import ast
 import re
 import sys
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import pa_select
-from pa_select.model_selection.rules import SELECTIONS
+from pa_select.model_selection import SelectionRule, rules
 
 PACKAGE = Path(pa_select.__file__).parent
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py")
@@ -44,6 +45,7 @@ AGREEMENT = [
 ]
 
 
+@cache
 def imported(path):
     """Modules of the package that a file imports anywhere, also inside functions."""
     names = set()
@@ -145,11 +147,20 @@ def test_an_agreement_is_computed_in_few_files(prior):
     assert 0 < len(files) <= 17, sorted(path.name for path in files)
 
 
+@cache
 def names_of_rules():
     """The classes of the package's rules, and the names that `selection` takes."""
-    tree = ast.parse((PACKAGE / "model_selection/rules.py").read_text())
-    classes = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
-    return classes, set(SELECTIONS)
+    classes = [x for x in vars(rules).values() if isinstance(x, type)]
+    of_rules = {x.__name__ for x in classes if issubclass(x, SelectionRule)}
+    return of_rules - {SelectionRule.__name__}, set(rules.SELECTIONS)
+
+
+def outside_of_default_rules(node):
+    """The nodes of a file, but for those in which a kind of data says its default rule."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if not (isinstance(child, ast.FunctionDef) and child.name == "default_rule"):
+            yield from outside_of_default_rules(child)
 
 
 def mentions_of_rules(tree):
@@ -157,9 +168,9 @@ def mentions_of_rules(tree):
     classes, names = names_of_rules()
     # These are names of columns and metrics, too: only comparisons show what they mean.
     ambiguous = {"agreement", "score", "expected", "worst_environment"}
-    for node in ast.walk(tree):
+    for node in outside_of_default_rules(tree):
         named = {getattr(node, "id", ""), getattr(node, "attr", ""), getattr(node, "name", "")}
-        if not isinstance(node, ast.ClassDef) and named & classes:
+        if not isinstance(node, (ast.ClassDef, ast.alias)) and named & classes:
             yield node.lineno
         elif isinstance(node, ast.Constant) and node.value in names - ambiguous:
             yield node.lineno

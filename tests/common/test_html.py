@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from sklearn.tree import DecisionTreeClassifier
 
-from pa_select import PASearchCV, agreement_matrix, posterior_agreement, robustness_curve
-from pa_select.utils.html import bar_cell, table
+from pa_select import PASearchCV
+from pa_select.utils.html import bar_cell, html_table
 
 RNG = np.random.default_rng(0)
 SCORES = 3 * RNG.normal(size=(60, 3))
@@ -58,48 +58,9 @@ def test_bars_are_as_long_as_their_values():
 
 
 def test_names_are_escaped():
-    shown = table("a < b", ["<i>"], [("<script>", [bar_cell(1, 1, "&")])])
+    shown = html_table("a < b", ["<i>"], [("<script>", [bar_cell(1, 1, "&")])])
     assert "<script>" not in shown
     assert text_of(shown) == "a < b <i> <script> &"
-
-
-def test_an_agreement():
-    result = posterior_agreement(SCORES, NOISY)
-    shown = result._repr_html_()
-    assert f"{result.score:.3g} ±" in text_of(shown)
-    expected = [result.score / np.log(3), result.agreement_rate]
-    assert percents(shown) == pytest.approx(100 * np.array(expected), abs=0.1)
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_an_agreement_that_failed():
-    broken = SCORES.copy()
-    broken[0] = np.nan
-    result = posterior_agreement(broken, NOISY, error_score=np.nan)
-    assert "got nan in row 0" in text_of(result._repr_html_())
-
-
-def test_a_matrix():
-    found = agreement_matrix([SCORES, NOISY, NOISY[:, ::-1]])
-    shown = found._repr_html_()
-    assert "samples" in text_of(shown)
-    assert len(percents(shown)) == 9
-    assert max(percents(shown)) == 100
-    many = agreement_matrix([SCORES] * 13)._repr_html_()
-    assert "the first 12 are shown" in text_of(many)
-    assert len(percents(many)) == 144
-
-
-def test_a_curve():
-    y = SCORES.argmax(1)
-    tree = DecisionTreeClassifier(random_state=0).fit(SCORES, y)
-    curve = robustness_curve({"a <tree>": tree}, SCORES, y, shift=lambda X: X + 1)
-    shown = curve._repr_html_()
-    assert "a <tree>, power" in text_of(shown)
-    expected = [1.0, curve.table["clean_accuracy"][0], curve.table["shifted_accuracy"][0]]
-    assert percents(shown) == pytest.approx(100 * np.array(expected), abs=0.1)
-    unlabelled = robustness_curve({"tree": tree}, SCORES, shift=lambda X: X + 1)
-    assert len(percents(unlabelled._repr_html_())) == 1
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

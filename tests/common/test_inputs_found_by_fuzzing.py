@@ -26,7 +26,6 @@ from pa_select import (
     robustness_curve,
 )
 from pa_select.datasets import SharedEnvironment, WILDSData
-from pa_select.pairing import Pairs
 from pa_select.shifts import GaussianNoise
 
 A = np.arange(12.0).reshape(4, 3) % 5
@@ -164,7 +163,7 @@ REFUSED = {
     "rows with gradients": ("scores_a", lambda: pa(list(torch.tensor(A, requires_grad=True)))),
     "no samples": ("list_of_scores", lambda: agreement_matrix(None)),
     "0-d chunks": ("chunks", lambda: agreement_of_chunks(np.zeros(()))),
-    "a function without chunks": ("chunks", lambda: agreement_of_chunks(lambda: None)),
+    "a function that makes chunks": ("chunks", lambda: agreement_of_chunks(lambda: [(A, B)])),
     "0-d X of a module": ("X", lambda: class_scores(MODULE, 3)),
     "0-d tensor X of a module": ("X", lambda: class_scores(MODULE, torch.tensor(3.0))),
     "object X of a module": ("X", lambda: class_scores(MODULE, A.astype(object))),
@@ -300,18 +299,6 @@ def test_datasets_without_row_numbers_are_refused_by_name():
         SharedEnvironment(_Stream())
     with pytest.raises(TypeError, match=f"dataset: {said}"):
         WILDSData(_Stream())
-
-
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 damaged", b"\x93NUMPY damaged", b"text"])
-def test_damaged_files_of_pairs_are_refused_by_name(content, tmp_path):
-    path = tmp_path / "pairs.npz"
-    path.write_bytes(content)
-    with pytest.raises(
-        ValueError, match=r"path: expected a file that Pairs.save wrote, got .*npz"
-    ):
-        Pairs.load(path)
-    with pytest.raises(FileNotFoundError):
-        Pairs.load(tmp_path / "none.npz")
 
 
 class _Half(torch.nn.Module):

@@ -148,34 +148,27 @@ class Untouched(NeuralNetClassifier):
         raise AssertionError("fitted")
 
 
-def test_rows_in_double_precision_are_refused_before_the_first_fit():
-    single = V.astype(np.float32)
-    pairs = A.astype(np.float32), B.astype(np.float32)
-    untouched = Untouched(lambda: torch.nn.Linear(13, 3), verbose=0)
-    fits = {
-        "X": lambda: PASearchCV(untouched, {}).fit(V, LABELS, paired=pairs),
-        "paired": lambda: PASearchCV(untouched, {}).fit(single, LABELS, paired=(A, B)),
-        "environments[1]": lambda: net(callbacks=[PAEarlyStopping((pairs[0], B))]).fit(
-            single, LABELS
-        ),
-    }
-    for name, fit in fits.items():
-        message = f"{name}: expected rows of the net's precision, got float64; give {name}.astype("
-        with pytest.raises(TypeError, match=re.escape(message)):
-            fit()
-
-
-@pytest.mark.parametrize("steps", [[StandardScaler()], [MinMaxScaler(), PCA(5)]])
-def test_rows_in_double_precision_behind_other_steps_are_refused_before_the_first_fit(steps):
-    n = 5 if len(steps) > 1 else 13
-    model = make_pipeline(*steps, Untouched(lambda: torch.nn.Linear(n, 3), verbose=0))
+@pytest.mark.parametrize(
+    ("steps", "n"), [([], 13), ([StandardScaler()], 13), ([MinMaxScaler(), PCA(5)], 5)]
+)
+def test_rows_in_double_precision_are_refused_before_the_first_fit(steps, n):
+    untouched = Untouched(lambda: torch.nn.Linear(n, 3), verbose=0)
+    model = make_pipeline(*steps, untouched) if steps else untouched
     single, pairs = V.astype(np.float32), (A.astype(np.float32), B.astype(np.float32))
     for name, X, paired in (("X", V, pairs), ("paired", single, (A, B))):
-        cure = re.escape(f'got float64; give {name}.astype("float32"). Or add a step')
-        with pytest.raises(TypeError, match=f"^{name}: expected rows.*{cure}"):
+        cure = re.escape(f'got float64; give {name}.astype("float32").')
+        advice = " Or add a step" if steps else "$"
+        with pytest.raises(TypeError, match=f"^{name}: expected rows.*{cure}{advice}"):
             PASearchCV(model, {}).fit(X, LABELS, paired=paired)
     with pytest.raises(AssertionError, match="fitted"):
         PASearchCV(model, {}, error_score="raise").fit(single, LABELS, paired=pairs)
+
+
+def test_environments_in_double_precision_are_refused():
+    callback = PAEarlyStopping((A.astype(np.float32), B))
+    message = re.escape("environments[1]: expected rows of the net's precision, got float64;")
+    with pytest.raises(TypeError, match=message):
+        net(callbacks=[callback]).fit(V.astype(np.float32), LABELS)
 
 
 def test_a_net_in_double_precision_keeps_its_rows():

@@ -1,5 +1,6 @@
 """Scorers, curves, callbacks and metrics on a device that only pretends to be one."""
 
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -55,57 +56,44 @@ def test_class_scores_of_a_module_stay_there(device):
     assert_allclose(p.cpu(), log_probabilities(here.softmax(1)), **CLOSE)
 
 
-@pytest.mark.parametrize("pairing", ["label", "views"])
-def test_scorers(device, pairing):
-    def score(where):
-        views = {"views": lambda rows: 0.7 * rows} if pairing == "views" else {}
-        scorer = PAScorer(pairing, prior="uniform", device=where, **views)
-        return cross_val_score(LogisticRegression(), X, Y, scoring=scorer, cv=2)
+def scores(where, pairing, **views):
+    scorer = PAScorer(pairing, prior="uniform", device=where, **views)
+    return {"score": cross_val_score(LogisticRegression(), X, Y, scoring=scorer, cv=2)}
 
-    here = score("cpu")
+
+def table_of_a_search(where):
+    found = PASearchCV(LogisticRegression(), {"C": [0.01, 1]}, cv=2, prior="uniform", device=where)
+    table = found.fit(X, Y, views=lambda rows: 0.7 * rows).cv_results_
+    names = ("mean_agree", "mean_test", "agree", "rank")
+    return {name: values for name, values in table.items() if name.startswith(names)}
+
+
+def table_of_a_curve(where):
+    model = {"model": LogisticRegression().fit(X, Y)}
+    how = {"shift": GaussianNoise(random_state=0), "powers": [0.2], "prior": "uniform"}
+    table = robustness_curve(model, X, Y, device=where, **how).table
+    return {name: values for name, values in table.items() if name != "estimator"}
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        partial(scores, pairing="label"),
+        partial(scores, pairing="views", views=lambda rows: 0.7 * rows),
+        table_of_a_search,
+        table_of_a_curve,
+    ],
+    ids=["label", "views", "search", "curve"],
+)
+def test_scorers_searches_and_curves(device, compute):
+    here = compute("cpu")
     assert not device.counts.launches
-    assert_allclose(score("cuda"), here, **CLOSE)
+    there = compute("cuda")
     assert device.counts.launches
-
-
-def test_searches(device):
-    def search(where):
-        found = PASearchCV(
-            LogisticRegression(), {"C": [0.01, 1]}, cv=2, prior="uniform", device=where
-        )
-        return found.fit(X, Y, views=lambda rows: 0.7 * rows).cv_results_
-
-    here, there = search("cpu"), search("cuda")
-    assert device.counts.launches
-    names = [
-        name for name in here if name.startswith(("mean_agree", "mean_test", "agree", "rank"))
-    ]
-    assert names
-    for name in names:
-        assert_allclose(
-            np.asarray(there[name], float), np.asarray(here[name], float), err_msg=name, **CLOSE
-        )
-
-
-def test_robustness_curves(device):
-    model = LogisticRegression().fit(X, Y)
-    here, there = (
-        robustness_curve(
-            {"model": model},
-            X,
-            Y,
-            shift=GaussianNoise(random_state=0),
-            powers=[0.2],
-            prior="uniform",
-            device=where,
-        ).table
-        for where in (None, "cuda")
-    )
-    assert device.counts.launches
-    for name in set(here) - {"estimator"}:
-        assert_allclose(
-            np.asarray(there[name], float), np.asarray(here[name], float), err_msg=name, **CLOSE
-        )
+    assert there.keys() == here.keys() != set()
+    for name in here:
+        both = (np.asarray(table[name], float) for table in (there, here))
+        assert_allclose(*both, err_msg=name, **CLOSE)
 
 
 class StandingStill(NeuralNetClassifier):

@@ -29,7 +29,7 @@ GONE = [
     *("AgreementCalibratedClassifier", "CalibrationUnderShiftDisplay", "HalvesAgreement"),
     *("pa_select.calibration", "doc:`calibration`", "calibration.csv", "study_calibration"),
     *("PairTrainingClassifier", "pair_training", "AssignmentPairing"),
-    *("max_pairs", "partner=", " tie=", "(tie="),
+    *("max_pairs", "partner=", " tie=", "(tie=", "of_ranked_average"),
 ]
 
 

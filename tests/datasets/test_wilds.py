@@ -258,18 +258,6 @@ def test_pairs_by_brute_force(data):
     assert set(HOSPITAL[some.a]) == {4}
 
 
-@pytest.mark.filterwarnings("ignore:scores_a and scores_b:UserWarning")  # nearly one class
-def test_the_agreement_of_a_trained_module(data):
-    net = Net().eval()
-    scores = data.features(net)
-    pairs = data.pairs(data.features(nn.Flatten()))
-    expected = posterior_agreement(
-        net(torch.from_numpy(IMAGES[pairs.a])), net(torch.from_numpy(IMAGES[pairs.b]))
-    )
-    found = posterior_agreement(scores[pairs.a], scores[pairs.b])
-    assert found.score == pytest.approx(expected.score, abs=1e-5)
-
-
 def test_callbacks_look_features_up(fake, data):
     points = data.features(nn.Flatten())
     parts = data.by_environment()
@@ -361,7 +349,10 @@ def test_load_by_name(monkeypatch, tmp_path, fake):
 # -- what does not fit -------------------------------------------------------------------
 
 PLAIN = torch.utils.data.TensorDataset(torch.from_numpy(IMAGES))
-SITE = {"site": HOSPITAL}
+
+
+def of_sites(dataset=PLAIN, y=Y, site=HOSPITAL):
+    return WILDSData(dataset, "site", y=y, metadata={"site": site})
 
 
 @pytest.mark.parametrize(
@@ -372,16 +363,10 @@ SITE = {"site": HOSPITAL}
         (lambda: WILDSData(Fake(), []), r"fields: expected some of .* got \[\]"),
         (lambda: WILDSData(PLAIN, "site"), "y: expected class labels, or a dataset with y_array"),
         (lambda: WILDSData(PLAIN, "site", y=Y), "metadata: expected a table"),
+        (lambda: of_sites(y=Y[:3]), r"y: expected shape \(60,\), got \(3,\)"),
+        (lambda: of_sites(y=Y + 0.5), "y: expected class labels, got dtype float64"),
         (
-            lambda: WILDSData(PLAIN, "site", y=Y[:3], metadata=SITE),
-            r"y: expected shape \(60,\), got \(3,\)",
-        ),
-        (
-            lambda: WILDSData(PLAIN, "site", y=Y + 0.5, metadata=SITE),
-            "y: expected class labels, got dtype float64",
-        ),
-        (
-            lambda: WILDSData(PLAIN, "site", y=Y, metadata={"site": [np.nan] * N}),
+            lambda: of_sites(site=[np.nan] * N),
             r"metadata\['site'\]: expected a value for each row",
         ),
         (lambda: WILDSData(Fake(), transform=3), "transform: expected a function"),
@@ -406,21 +391,15 @@ def test_bad_data(make, message):
         (lambda d: d.by_environment()[0].pairs(FLAT[:20]), r"at least two .* got only \[0\]"),
         (
             lambda d: WILDSData(Fake("celebA", Y, "male"), "y").pairs(FLAT),
-            r"rows of equal label in two of \[0, 1\], got none",
+            "equal label .* got none",
         ),
         (lambda d: d.nearest_pairing(FLAT[:5]), r"features: expected shape"),
-        (
-            lambda d: d.nearest_pairing(FLAT)(*[p.X for p in d.by_environment()[:2]]),
-            "y_a: expected labels",
-        ),
+        (lambda d: d.nearest_pairing(FLAT)(d.X, d.X), "y_a: expected labels"),
         (
             lambda d: d.nearest_pairing(FLAT)(IMAGES, IMAGES, Y, Y),
-            "pairing: expected rows of the data that the features belong to, got ndarray",
+            "features belong to, got ndarray",
         ),
-        (
-            lambda d: d.nearest_pairing(FLAT)(WILDSData(Fake()).X, d.X, Y, Y),
-            "features belong to, got other data",
-        ),
+        (lambda d: d.nearest_pairing(FLAT)(of_sites().X, d.X, Y, Y), "belong to, got other data"),
         (
             lambda d: d.take([1, 2]).nearest_pairing(FLAT[1:3])(d.X, d.X, Y, Y),
             "pairing: expected rows with features, got row 0 without",
@@ -433,6 +412,6 @@ def test_bad_use(data, use, message):
 
 
 def test_items_without_an_input():
-    data = WILDSData(IMAGES, "site", y=Y, metadata=SITE)
+    data = of_sites(IMAGES)
     with pytest.raises(TypeError, match="dataset: expected items that are tuples.*got ndarray"):
         data[0]

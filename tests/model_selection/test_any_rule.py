@@ -17,14 +17,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC
 from sklearn.utils import shuffle
 
-from pa_select import (
-    GuardedSelection,
-    PASearchCV,
-    PASearchDisplay,
-    within_one_standard_error,
-)
+from pa_select import GuardedSelection, PASearchCV, PASearchDisplay, within_one_standard_error
 from pa_select.model_selection import Condition, Metric, SelectionRule
-from pa_select.model_selection.results_table import rule_of
+from pa_select.model_selection.choice import rule_of
 from pa_select.model_selection.rules import SELECTIONS
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -80,7 +75,7 @@ class LowestRank(SelectionRule):
 
 RULES = {
     **{name: name for name in SELECTIONS},
-    "wide": GuardedSelection(n_se=4, tie_tol=0.05),
+    "wide": GuardedSelection(n_se=4),
     "uniform": GuardedSelection("agreement_uniform"),
     "simplest": within_one_standard_error("n_neighbors", n_se=2),
     "least complex": within_one_standard_error(lambda params: -params["n_neighbors"]),
@@ -220,13 +215,13 @@ class NeedsPairs(SelectionRule):
     needs = "paired"
 
 
-def test_fit_is_told_what_a_rule_needs():
-    with pytest.raises(ValueError, match=r"paired: expected some .* with selection=NeedsPairs"):
-        PASearchCV(MODEL, GRID, selection=NeedsPairs()).fit(X, Y)
-    with pytest.raises(ValueError, match=r"paired: expected some .* with refit=NeedsPairs"):
-        PASearchCV(MODEL, GRID, refit=NeedsPairs()).fit(X, Y)
+@pytest.mark.parametrize("argument", ["selection", "refit"])
+def test_fit_is_told_what_a_rule_needs(argument):
+    search = PASearchCV(MODEL, GRID, **{argument: NeedsPairs()})
+    with pytest.raises(ValueError, match=f"paired: expected some .* with {argument}=NeedsPairs"):
+        search.fit(X, Y)
     x, y, given = DATA["paired"]
-    search = PASearchCV(MODEL, GRID, selection=NeedsPairs()).fit(x, y, **given)
+    search.fit(x, y, **given)
     assert search.best_index_ == np.argmax(search.cv_results_["mean_test_score"])
 
 
@@ -246,30 +241,18 @@ def test_a_study_of_optuna_takes_a_rule_of_the_users_own():
     assert objective.best_trial(study).params == search.best_params_
 
 
-def no_fit(*args, **params):
-    raise AssertionError("it was fitted")
-
-
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
         (SelectionRule("accuracy"), r"score: expected one of the metrics \['score'\], got 'accur"),
-        (
-            GuardedSelection(score="f1"),
-            r"score: expected one of the metrics .* got 'f1'",
-        ),
+        (GuardedSelection(score="f1"), r"score: expected one of the metrics .* got 'f1'"),
         (within_one_standard_error("neighbors"), "got 'neighbors'. Did you mean 'n_neighbors'"),
-        (
-            within_one_standard_error("n_neighbours"),
-            "complexity: expected a function",
-        ),
+        (within_one_standard_error("n_neighbours"), "complexity: expected a function"),
     ],
 )
 @pytest.mark.parametrize("argument", ["selection", "refit"])
-def test_names_that_a_search_will_not_have_are_refused_before_any_fit(
-    rule, message, argument, monkeypatch
-):
-    monkeypatch.setattr(KNeighborsClassifier, "fit", no_fit)
+@pytest.mark.usefixtures("no_fit")
+def test_names_that_a_search_will_not_have_are_refused_before_any_fit(rule, message, argument):
     with pytest.raises(ValueError, match=message):
         PASearchCV(MODEL, GRID, **{argument: rule}).fit(X, Y)
     several = PASearchCV(MODEL, GRID, scoring=["f1_macro", "accuracy"], refit=BestOwn("score"))
@@ -283,34 +266,23 @@ class BestOwn(SelectionRule):
     decides = "nonsense"
 
 
-class NoConditions(SelectionRule):
-    def conditions(self, cv_results):
-        return []
-
-
-class TooFew(SelectionRule):
-    def conditions(self, cv_results):
-        return [Condition(np.ones(3, dtype=bool), lambda candidate: "")]
-
-
-class ShortKey(SelectionRule):
-    def keys(self, cv_results):
-        return [super().keys(cv_results)[0][:-1]]
-
-
-class NoKeys(SelectionRule):
-    def keys(self, cv_results):
-        return []
+def returning(**methods):
+    """A rule whose methods return these values."""
+    own = {name: lambda self, cv_results, x=x: x for name, x in methods.items()}
+    return type("Own", (SelectionRule,), own)()
 
 
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
         (BestOwn(), r"decides: expected one of the metrics \['score'\], got 'nonsense'"),
-        (NoConditions(), "conditions: expected at least one, each with .* 5 candidates, got none"),
-        (TooFew(), r"conditions: expected at least one.* got one of the shape \(3,\)"),
-        (ShortKey(), r"keys: expected at least one, each .* got one of the shape \(4,\)"),
-        (NoKeys(), "keys: expected at least one, each with .* got none"),
+        (returning(conditions=[]), "conditions: expected at least .* 5 candidates, got none"),
+        (
+            returning(conditions=[Condition(np.ones(3, dtype=bool), str)]),
+            r"conditions: expected at least one.* got one of the shape \(3,\)",
+        ),
+        (returning(keys=[np.ones(4)]), r"keys: expected at least one, .* of the shape \(4,\)"),
+        (returning(keys=[]), "keys: expected at least one, each with .* got none"),
     ],
 )
 def test_what_is_wrong_with_a_rule_is_named(rule, message):

@@ -16,7 +16,6 @@ from sklearn.pipeline import make_pipeline
 from pa_select import (
     EpochSelector,
     PASearchCV,
-    agreement_matrix,
     class_scores,
     posterior_agreement,
     robustness_curve,
@@ -107,24 +106,24 @@ def test_a_search_keeps_the_results_of_the_others(pairing):
         assert not table["eligible"][i], name
         assert table["reason"][i].startswith("not eligible: no class scores: "), name
         assert np.isnan(table["agreement"][i]), name
+    # All candidates with a score share ranks and weights.
+    apart = ("mean_fit", "std_fit", "mean_score", "std_score", "rank", "param", "weight")
     for name, values in alone.cv_results_.items():
-        if name.startswith(("mean_fit", "std_fit", "mean_score", "std_score", "rank", "param")):
-            continue
-        if name == "weight":  # all candidates with a score share it
-            continue
-        assert values.tolist() == pytest.approx(table[name][others].tolist(), nan_ok=True), name
+        if not name.startswith(apart):
+            found = table[name][others].tolist()
+            assert values.tolist() == pytest.approx(found, nan_ok=True), name
     assert search.best_params_ == alone.best_params_
 
 
 def test_a_search_raises_with_the_name_of_the_candidate():
     grid = [{"C": [1.0], "bad": [None, "a row of nan"]}]
     search = PASearchCV(Candidate(), grid, cv=3, error_score="raise")
-    with pytest.raises(
-        ValueError, match=r"candidate .*'bad': 'a row of nan'.*: class scores: .*nan"
-    ):
+    message = r"candidate .*'bad': 'a row of nan'.*: class scores: .*nan"
+    with pytest.raises(ValueError, match=message):
         search.fit(X, Y)
 
 
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("other", ["views", "paired"])
 def test_a_search_of_which_no_candidate_has_scores_says_why(other):
     missing = np.where(np.arange(4) == 0, np.nan, X)
@@ -133,11 +132,9 @@ def test_a_search_of_which_no_candidate_has_scores_says_why(other):
     if other == "paired":  # where it is not known whether an estimator takes nan
         columns = ColumnTransformer([("all", "passthrough", [0, 1, 2, 3])])
         search = PASearchCV(make_pipeline(columns, LogisticRegression()), {}, cv=3)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with pytest.raises(ValueError, match="No candidate can be .* Input X contains NaN"):
-            search.fit(X, Y, **{other: rows[other]})
-        assert search.set_params(selection="score").fit(X, Y, views=missing).best_index_ in (0, 1)
+    with pytest.raises(ValueError, match="No candidate can be .* Input X contains NaN"):
+        search.fit(X, Y, **{other: rows[other]})
+    assert search.set_params(selection="score").fit(X, Y, views=missing).best_index_ in (0, 1)
 
 
 def test_an_agreement_that_cannot_be_certified_loses_its_candidate(monkeypatch):
@@ -154,30 +151,21 @@ def test_an_agreement_that_cannot_be_certified_loses_its_candidate(monkeypatch):
         PASearchCV(Candidate(), GOOD, error_score="raise", **options).fit(X, Y)
 
 
-def test_a_more_accurate_candidate_without_scores_does_not_exclude_the_others():
-    alone = PASearchCV(Switch(), {"kind": ["good"]}, cv=3).fit(X, Y)
-    with pytest.warns(UserWarning, match="Class scores could not be computed"):
-        both = PASearchCV(Switch(), {"kind": ["good", "perfect"]}, cv=3).fit(X, Y)
-    assert alone.cv_results_["eligible"][0]
-    assert both.cv_results_["eligible"].tolist() == [True, False]
-    assert both.best_index_ == 0
-
-
-class Switch(Candidate):
-    """Good, or always right but without scores."""
-
-    def __init__(self, kind="good"):
-        super().__init__()
-        self.kind = kind
+class AlwaysRight(Candidate):
+    """It knows the labels, and has no scores if `bad` says so."""
 
     def predict(self, rows):
-        if self.kind == "good":
+        if self.bad is None:
             return super().predict(rows)
         return Y[[np.flatnonzero((row == X).all(1))[0] for row in rows]]
 
-    def decision_function(self, rows):
-        scores = self.linear_.decision_function(rows)
-        return scores if self.kind == "good" else scores * np.nan
+
+def test_a_more_accurate_candidate_without_scores_does_not_exclude_the_others():
+    with pytest.warns(UserWarning, match="Class scores could not be computed"):
+        search = PASearchCV(AlwaysRight(), {"bad": [None, "only nan"]}, cv=3).fit(X, Y)
+    assert search.cv_results_["mean_test_score"][1] == 1
+    assert search.cv_results_["eligible"].tolist() == [True, False]
+    assert search.best_index_ == 0
 
 
 FITTED = {C: Candidate(C).fit(X, Y) for C in (0.01, 1.0)}
@@ -235,26 +223,6 @@ def test_a_classifier_without_neighbours_under_the_shift_loses_its_rows_alone():
         robustness_curve(given, X, Y, shift=shift, powers=[0.01, 20], error_score="raise")
 
 
-@pytest.mark.parametrize("bad", BAD)
-@pytest.mark.parametrize("where", [0, 1, 3])
-def test_a_matrix_keeps_the_entries_of_the_others(bad, where):
-    alone = agreement_matrix(SAMPLES)
-    given = list(SAMPLES)
-    given.insert(where, BAD[bad](SAMPLES[0]))
-    with pytest.warns(UserWarning, match=f"nan, for 1 reasons. The first, of sample {where}: "):
-        matrix = agreement_matrix(given, error_score=np.nan)
-    others = np.delete(np.arange(4), where)
-    for name in ("scores", "betas", "agreement_rates", "standard_errors"):
-        values = getattr(matrix, name)
-        np.testing.assert_array_equal(values[np.ix_(others, others)], getattr(alone, name))
-        assert np.isnan(values[where]).all()
-    assert (matrix.mean, matrix.worst) == (alone.mean, alone.worst)
-    assert matrix.worst_pair == tuple(others[list(alone.worst_pair)].tolist())
-    assert list(matrix.failures) == [where]
-    with pytest.raises((TypeError, ValueError), match="list_of_scores"):
-        agreement_matrix(given)
-
-
 @pytest.mark.parametrize("prior", ["uniform", "marginal"])
 @pytest.mark.parametrize("bad", BAD)
 def test_a_batch_keeps_the_results_of_the_others(bad, prior):
@@ -295,12 +263,6 @@ def test_a_problem_that_cannot_be_certified_does_not_lose_the_others(monkeypatch
     with pytest.warns(UserWarning, match="The agreement of problem 1 could not be certified"):
         found = posterior_agreement(*problems, tol=1e-11, error_score=np.nan)
     assert [r.failure is None for r in found] == [True, False, True]
-    with pytest.warns(UserWarning, match=r"of samples \(0, 2\)"):
-        matrix = agreement_matrix(
-            [SAMPLES[0], SAMPLES[0], SAMPLES[2]], tol=1e-11, error_score=np.nan
-        )
-    assert np.isnan(matrix.scores).tolist()[0] == [False, False, True]
-    assert matrix.worst == pytest.approx(expected)
 
 
 def test_arguments_that_all_problems_share_raise_in_any_case():
@@ -309,9 +271,7 @@ def test_arguments_that_all_problems_share_raise_in_any_case():
             posterior_agreement([SAMPLES[0]], [SAMPLES[1]], error_score=np.nan, **options)
     for call in (
         lambda: posterior_agreement(*SAMPLES[:2], error_score=0.0),
-        lambda: agreement_matrix(SAMPLES, error_score="nan"),
         lambda: robustness_curve(FITTED[1.0], X, shift=GaussianNoise(), error_score=None),
-        lambda: EpochSelector(error_score=1),
     ):
         with pytest.raises(ValueError, match="error_score: expected 'raise' or nan"):
             call()
@@ -335,20 +295,19 @@ def test_an_epoch_that_cannot_be_compared_is_not_kept(bad):
     assert selector.should_stop
 
 
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("bad", ["a row of nan", "one row too few"])
 def test_a_study_keeps_its_other_trials(bad):
     optuna = pytest.importorskip("optuna")
     from pa_select.interop.optuna import agreement_objective
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    space = {"bad": optuna.distributions.CategoricalDistribution([None, bad])}
-    study = optuna.create_study(
-        direction="maximize", sampler=optuna.samplers.GridSampler({"bad": [None, bad]})
-    )
+    grid = {"bad": [None, bad]}
+    space = {"bad": optuna.distributions.CategoricalDistribution(grid["bad"])}
+    sampler = optuna.samplers.GridSampler(grid)
+    study = optuna.create_study(direction="maximize", sampler=sampler)
     objective = agreement_objective(Candidate(), space, X, Y, views=1.05 * X, cv=3)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        study.optimize(objective, n_trials=2)
+    study.optimize(objective, n_trials=2)
     assert objective.best_trial(study).params == {"bad": None}
     (failed,) = [t for t in study.trials if t.params["bad"] is not None]
     assert failed.state == optuna.trial.TrialState.FAIL
@@ -392,9 +351,8 @@ def test_an_attack_that_fails_on_one_module_keeps_the_others():
 
 def test_scores_have_a_row_for_each_row_of_X():
     for bad, n in (("one row too few", 119), ("one row too many", 121)):
-        with pytest.raises(
-            ValueError, match=f"expected scores of 120 rows from Candidate, got {n}"
-        ):
+        message = f"expected scores of 120 rows from Candidate, got {n}"
+        with pytest.raises(ValueError, match=message):
             class_scores(spoilt(bad)["bad"], X)
     halves = torch.nn.Flatten(0), torch.nn.Unflatten(0, (-1, 6))
     module = torch.nn.Sequential(torch.nn.Linear(4, 3), *halves)

@@ -10,6 +10,7 @@ import joblib
 import numpy as np
 import pytest
 from helpers.counting import Counting
+from helpers.search_tables import same_tables
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import RepeatedStratifiedKFold
@@ -23,7 +24,6 @@ from pa_select.model_selection import checkpoint
 X, Y = load_iris(return_X_y=True)
 CV = RepeatedStratifiedKFold(n_splits=2, n_repeats=2, random_state=0)
 GRID = {"var_smoothing": [1e-9, 1e-3, 1e-1]}
-TIMES = ("fit_time", "score_time")
 
 
 @pytest.fixture
@@ -42,28 +42,17 @@ def n_fits(marks):
     return len(os.listdir(marks))
 
 
-def same_results(one, two):
-    assert set(one) == set(two)
-    for name, column in one.items():
-        if name != "params":
-            np.testing.assert_array_equal(np.ma.asarray(column), np.ma.asarray(two[name]))
-
-
 def test_finished_parts_are_not_fitted_again(tmp_path, marks):
     search = quick_search(Counting(str(marks)), GRID, cv=CV, memory=tmp_path / "memory")
     first = search.fit(X, Y).cv_results_
     assert n_fits(marks) == 12 + 1
-    same_results(search.fit(X, Y).cv_results_, first)  # times, too
+    same_tables(search.fit(X, Y).cv_results_, first, names=list(first))  # times, too
     assert n_fits(marks) == 12 + 2  # only the refit
     wider = search.set_params(param_grid={"var_smoothing": [1e-9, 1e-3, 1e-1, 1.0]})
     wider.set_params(memory=joblib.Memory(str(tmp_path / "memory"), verbose=0)).fit(X, Y)
     assert n_fits(marks) == 12 + 2 + 4 + 1
     without = quick_search(Counting(str(marks)), GRID, cv=CV).fit(X, Y).cv_results_
-    timed = [name for name in first if name.endswith(TIMES)]
-    same_results(
-        {k: v for k, v in without.items() if k not in timed},
-        {k: v for k, v in first.items() if k not in timed},
-    )
+    same_tables(without, first)
 
 
 def test_whatever_changes_is_computed_anew(tmp_path, marks):
@@ -182,11 +171,7 @@ def test_a_kept_fold_that_cannot_be_read_is_computed_again(tmp_path, marks, how,
         again = search.fit(X, Y).cv_results_
     assert len([w for w in said if "memory" in str(w.message)]) == 1
     assert n_fits(marks) == 12 + 1
-    timed = [name for name in first if name.endswith(TIMES)]
-    same_results(
-        {k: v for k, v in again.items() if k not in timed},
-        {k: v for k, v in first.items() if k not in timed},
-    )
+    same_tables(again, first)
     search.fit(X, Y)  # it was kept again
     assert n_fits(marks) == 12 + 1
     assert "Traceback" not in capfd.readouterr().err
@@ -217,6 +202,7 @@ SCRIPT = """
 import joblib
 import sys
 from helpers.counting import Counting
+from helpers.search_tables import same_tables
 from sklearn.datasets import load_iris
 from sklearn.model_selection import RepeatedStratifiedKFold
 from pa_select import PASearchCV
@@ -264,12 +250,7 @@ def test_a_killed_search_goes_on(tmp_path, marks, n_jobs):
     assert n_fits(marks) <= 16 + 2 * n_jobs + 1
     resumed = joblib.load(tmp_path / "results")
     undisturbed = quick_search(Counting(str(marks)), GRID_OF_FOUR, cv=CV).fit(X, Y).cv_results_
-    same_results(
-        *(
-            {k: v for k, v in table.items() if k.startswith(("agreement", "beta", "split"))}
-            for table in (resumed, undisturbed)
-        )
-    )
+    same_tables(resumed, undisturbed)
 
 
 def test_an_interrupted_search_keeps_what_is_finished(tmp_path, marks):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_wine
 from sklearn.linear_model import LogisticRegression
-from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -62,6 +61,13 @@ def test_a_higher_maximum_changes_the_choice():
     assert [c for c, _ in refine.asked] == [[1], [0]]
 
 
+def test_a_candidate_that_comes_closer_is_refined_again():
+    table = table_of([0.5, 0.4999], [1e-3, 1e-3])
+    refine = Truth(table, [0.5, 0.49999])
+    assert certify_choice(BestAgreement("score"), table, 1e-6, refine) == (0, True)
+    assert refine.asked == [([1], pytest.approx(1e-4)), ([1], pytest.approx(1e-5))]
+
+
 def test_a_candidate_that_cannot_be_refined_leaves_the_choice_uncertified():
     table = table_of([0.5, 0.4999], [1e-3, 1e-3])
     asked = []
@@ -93,9 +99,3 @@ def test_the_choice_of_a_search_is_certified():
     # The same candidate, certified from the start.
     exact = PASearchCV(MODEL, grid, selection="agreement", cv=3, tol=1e-6)
     assert exact.fit(X, Y, views=drift).best_params_ == search.best_params_
-
-
-def test_rules_without_agreement_say_nothing_of_certificates():
-    search = PASearchCV(GaussianNB(), {"var_smoothing": [1e-9, 1e-2]}, cv=3)
-    assert search.set_params(selection="score").fit(X, Y).certified_choice_ is None
-    assert search.set_params(selection="guarded").fit(X, Y).certified_choice_ is not None

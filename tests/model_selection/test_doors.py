@@ -11,12 +11,7 @@ from sklearn.datasets import load_diabetes, load_digits, load_wine
 from sklearn.dummy import DummyClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import (
-    GridSearchCV,
-    KFold,
-    LeaveOneOut,
-    PredefinedSplit,
-)
+from sklearn.model_selection import GridSearchCV, KFold, LeaveOneOut, PredefinedSplit
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
@@ -65,18 +60,17 @@ def of_theirs(scorer, model=MODEL, grid=GRID, y=v, cv=3):
 @pytest.mark.parametrize("column", [lambda y: y[:, None], lambda y: pd.DataFrame({"y": y})])
 @pytest.mark.filterwarnings("ignore:A column-vector")
 def test_labels_as_a_column(column):
-    flat, other = of_ours(), of_ours(y=column(v))
-    np.testing.assert_allclose(
-        other.cv_results_["expected_score"], flat.cv_results_["expected_score"]
-    )
     P, q = load_diabetes(return_X_y=True)
-    pairs = P[:60], P[:60] + 0.01
-    found = [
-        PASearchCV(Ridge(), {"alpha": [0.01, 1]}, cv=3).fit(P[60:], y, paired=pairs)
-        for y in (q[60:], column(q[60:]))
-    ]
-    same, other = (search.cv_results_["expected_score"] for search in found)
-    np.testing.assert_allclose(other, same)
+    regressors = PASearchCV(Ridge(), {"alpha": [0.01, 1]}, cv=3)
+    for search, rows, y, pairs in (
+        (PASearchCV(MODEL, GRID, cv=3, tol=0.1), V, v, (A, B)),
+        (regressors, P[60:], q[60:], (P[:60], P[:60] + 0.01)),
+    ):
+        same, other = (
+            search.fit(rows, labels, paired=pairs).cv_results_["expected_score"]
+            for labels in (y, column(y))
+        )
+        np.testing.assert_allclose(other, same)
 
 
 def test_predictions_as_a_column():
@@ -111,9 +105,8 @@ def test_a_class_that_a_training_fold_lacks():
 
 def test_rows_of_an_unknown_class_are_missed_and_counted():
     model = LogisticRegression().fit(V[v < 2], v[v < 2])
-    with pytest.warns(
-        UserWarning, match=r"y_val: expected classes of Log.*in 38 of 128 rows, such"
-    ):
+    message = r"y_val: expected classes of Log.*in 38 of 128 rows, such"
+    with pytest.warns(UserWarning, match=message):
         found = expected_score(model, A, B, V, v)
     assert found.validation_score == pytest.approx(np.mean(model.predict(V) == v))
     assert found.score < 0.8
@@ -139,6 +132,8 @@ def test_a_classifier_that_knows_more_classes():
     [
         (lambda: expected_scorer(A[:, :5], B[:, :5]), r"X_a: expected rows of shape \(13,\)"),
         (lambda: expected_scorer, "the function expected_scorer called as a scorer"),
+        (lambda: expected_scorer(A, B, scoring="nope"), "'nope' is not a valid scoring value"),
+        (lambda: expected_scorer(A, B, "accuracy"), "expected two samples, got 3 arguments"),
         (lambda: expected_scorer(np.where(A > 3, np.nan, A), B), "X_a: expected no missing"),
         (lambda: PAScorer(paired=(A[:, :5], B[:, :5])), r"paired\[0\]: expected rows of shape"),
         (lambda: PAScorer(views=lambda rows: rows[:, :5]), "views: expected rows of shape"),
@@ -150,30 +145,26 @@ def test_an_error_that_no_candidate_escapes_stops_the_search(made, message):
         of_theirs(made())
 
 
-def test_a_wrong_metric_is_refused_when_the_scorer_is_made():
-    with pytest.raises(ValueError, match="'nope' is not a valid scoring value"):
-        expected_scorer(A, B, scoring="nope")
-    with pytest.raises(TypeError, match="expected two samples, got 3 arguments"):
-        expected_scorer(A, B, "accuracy")
-
-
 @pytest.mark.parametrize("scoring", ["neg_log_loss", "neg_brier_score"])
 @pytest.mark.filterwarnings("ignore")
 def test_models_without_probabilities_have_no_score_of_probabilities(scoring):
-    few = V[v < 2], v[v < 2]
-    model, message = LinearSVC(), "LinearSVC has no predict_proba"
-    fitted = model.fit(*few)
-    for estimators in (fitted, make_pipeline(StandardScaler(), LinearSVC()).fit(*few), [fitted]):
-        with pytest.raises(TypeError, match=message):
-            expected_score(estimators, A, B, *few, scoring=scoring)
-    with pytest.raises(TypeError, match=message):
-        expected_scorer(A, B, scoring=scoring)(fitted, *few)
-    with pytest.raises(ValueError, match=message):
-        GridSearchCV(model, {}, scoring=expected_scorer(A, B, scoring=scoring), cv=3).fit(*few)
-    with pytest.raises(TypeError, match=message):
-        PACommittee.from_models([fitted, fitted], *few, scoring=scoring)
-    with pytest.raises(RuntimeError, match="LinearSVC has none of the .*predict_proba"):
-        of_ours(model, {}, *few[::-1], scoring=scoring)
+    few, model = (V[v < 2], v[v < 2]), LinearSVC()
+    fitted, scorer = model.fit(*few), expected_scorer(A, B, scoring=scoring)
+    piped = make_pipeline(StandardScaler(), LinearSVC()).fit(*few)
+    for call in (
+        *(
+            lambda given=given: expected_score(given, A, B, *few, scoring=scoring)
+            for given in (fitted, piped, [fitted])
+        ),
+        lambda: scorer(fitted, *few),
+        lambda: GridSearchCV(model, {}, scoring=scorer, cv=3).fit(*few),
+        lambda: PACommittee.from_models([fitted, fitted], *few, scoring=scoring),
+        lambda: of_ours(model, {}, *few[::-1], scoring=scoring),
+    ):
+        with pytest.raises(
+            (TypeError, ValueError, RuntimeError), match="LinearSVC has no(ne)? .*predict_proba"
+        ):
+            call()
     # The model of another metric, and the reference, need none.
     assert expected_score(fitted, A, B, *few, scoring="roc_auc").score > 0.9
     plain = LogisticRegression().fit(*few)
@@ -230,16 +221,14 @@ def test_the_agreement_does_not_depend_on_the_size_of_the_folds():
         search = PASearchCV(MODEL, GRID, cv=cv, tol=0.01).fit(V, v, **given)
         return search.cv_results_["agreement"]
 
-    of_three = agreements(3, views=1.5 * V)
-    assert of_three[-1] > 1
-    for n_folds in (20, 60, len(V)):  # one row each in the last
-        np.testing.assert_allclose(agreements(n_folds, views=1.5 * V), of_three, atol=0.1)
-    environments = np.random.default_rng(0).integers(0, 2, len(V))
-    np.testing.assert_allclose(
-        agreements(20, environments=environments),
-        agreements(3, environments=environments),
-        atol=0.15,
-    )
+    views = {"views": 1.5 * V}
+    sites = {"environments": np.random.default_rng(0).integers(0, 2, len(V))}
+    assert agreements(3, **views)[-1] > 1
+    # One row in each fold of the views, in the end.
+    for given, sizes, atol in ((views, (20, 60, len(V)), 0.1), (sites, (20,), 0.15)):
+        of_three = agreements(3, **given)
+        for n_folds in sizes:
+            np.testing.assert_allclose(agreements(n_folds, **given), of_three, atol=atol)
 
 
 def test_the_scorer_warns_once_of_folds_with_few_pairs():
@@ -263,26 +252,22 @@ ONE_SPLIT = PredefinedSplit(np.repeat([0, -1], [100, 300]))
 
 
 @pytest.mark.parametrize("scoring", [None, "accuracy", "neg_log_loss", ["accuracy", "f1_macro"]])
-@pytest.mark.parametrize("given", ["views", "two views", "nothing"])
+@pytest.mark.parametrize("views", [0.5 * D, [0.5 * D, 0.6 * D], None])
 @pytest.mark.filterwarnings("ignore:fit was given no|cv tests no row")
-def test_the_error_of_one_split_is_that_of_its_rows(scoring, given):
-    views = {"views": {"views": 0.5 * D}, "two views": {"views": [0.5 * D, 0.6 * D]}}.get(
-        given, {}
-    )
+def test_the_error_of_one_split_is_that_of_its_rows(scoring, views):
     several = isinstance(scoring, list)
     options = {"scoring": scoring, "refit": "accuracy" if several else True, "tol": 0.1}
     model = LogisticRegression(max_iter=200)
-    found = PASearchCV(model, {"C": [1e-3, 0.1, 1]}, cv=ONE_SPLIT, **options).fit(D, d, **views)
-    table = found.cv_results_
-    metrics = ["accuracy", "f1_macro"] if several else ["score"]
-    names = [f"{metric}{end}" for metric in metrics for end in (["", "_views"] if views else [""])]
-    for name in names:
-        score, error = table[f"mean_test_{name}"], table[f"se_test_{name}"]
-        assert (error > 0).all()
-        if scoring in (None, "accuracy") or name.startswith("accuracy"):
-            np.testing.assert_allclose(error, np.sqrt(score * (1 - score) / 100), atol=0.015)
-        elif name.startswith("f1"):
-            assert (error < 0.15).all()
+    search = PASearchCV(model, {"C": [1e-3, 0.1, 1]}, cv=ONE_SPLIT, **options)
+    table = search.fit(D, d, views=views).cv_results_
+    for metric in scoring if several else ["score"]:
+        for name in (metric, f"{metric}_views")[: 1 if views is None else 2]:
+            score, error = table[f"mean_test_{name}"], table[f"se_test_{name}"]
+            assert (error > 0).all()
+            if metric == "f1_macro":
+                assert (error < 0.15).all()
+            elif scoring != "neg_log_loss":
+                np.testing.assert_allclose(error, np.sqrt(score * (1 - score) / 100), atol=0.015)
 
 
 def test_one_wrong_row_of_a_single_split_excludes_no_candidate():
@@ -334,14 +319,6 @@ def test_the_score_decides_if_sites_share_one_class(selection, n_classes):
     assert search.certified_choice_ is None
     assert "more is more stable" not in search.report()
     assert "says nothing: only rows of class" in search.report()
-
-
-def test_rows_of_a_class_at_one_site_are_counted():
-    sites = np.where(Y == 2, "south", np.array(["north", "south"])[np.arange(len(Y)) % 2])
-    with pytest.warns(UserWarning, match=r"got 48 of 178 rows whose class no .*\('third' of 's"):
-        search = PASearchCV(MODEL, GRID, tol=0.1).fit(X, WINES, environments=sites)
-    assert search.cv_results_["agreement"].max() > 0.1
-    assert "more is more stable" in search.report()
 
 
 def test_a_scorer_of_rows_of_one_class_is_0_and_warns():

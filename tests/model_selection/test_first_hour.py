@@ -16,7 +16,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from pa_select import PASearchCV
-from pa_select.model_selection.choice import indistinguishable_by_agreement
+from pa_select.model_selection.choice import indistinguishable
+from pa_select.model_selection.rules import BestAgreement
 from pa_select.utils import messages
 from pa_select.utils.p_values import error_of_rate
 
@@ -24,13 +25,7 @@ X, Y = load_breast_cancer(return_X_y=True)
 X, Y = X[:300], Y[:300]
 MODEL = make_pipeline(StandardScaler(), LogisticRegression())
 GRID = {"logisticregression__C": [1e-6, 0.1, 0.11]}
-
-
-def test_fits_are_counted():
-    twice = PASearchCV(MODEL, GRID).fit(X, Y)
-    assert (twice.n_splits_, twice.n_fits_) == (10, 31)
-    once = PASearchCV(MODEL, GRID, refit=False).fit(X, Y, views=1.1 * X)
-    assert (once.n_splits_, once.n_fits_) == (5, 15)
+FEW_ROWS = pytest.mark.filterwarnings("ignore:(No candidate|The least populated class)")
 
 
 def test_a_choice_within_its_error_is_said_to_be_one():
@@ -54,35 +49,23 @@ def test_a_choice_within_its_error_is_said_to_be_one():
 def test_clear_differences_are_no_draw():
     search = PASearchCV(MODEL, GRID).fit(X, Y, views=1.1 * X)
     terms = search.agreement_terms_.copy()
-    eligible = np.ones(3, dtype=bool)
+
+    def found(eligible=True):
+        table = {"eligible": np.full(3, eligible)}
+        given = BestAgreement(), table, 1, terms, search._pairs, None
+        return indistinguishable(*given).tolist()
+
     terms[1] += np.linspace(0.5, 1.5, terms.shape[1])
-    assert not indistinguishable_by_agreement(terms, search._pairs, 1, eligible).any()
+    assert found() == [False, False, False]
     terms[2] = terms[1]
-    found = indistinguishable_by_agreement(terms, search._pairs, 1, eligible)
-    assert found.tolist() == [False, False, True]
-    assert not indistinguishable_by_agreement(terms, search._pairs, 1, eligible & False).any()
+    assert found() == [False, False, True]
+    assert found(eligible=False) == [False, False, False]
     terms[2] = np.nan
-    assert not indistinguishable_by_agreement(terms, search._pairs, 1, eligible).any()
+    assert found() == [False, False, False]
 
 
-def test_accuracy_on_the_views_and_the_worst_environment_can_choose():
-    views = X + np.random.default_rng(0).normal(size=X.shape) * X.std(0)
-    search = PASearchCV(MODEL, GRID, selection="score_views", scoring="neg_log_loss")
-    search.fit(X, Y, views=views)
-    assert search.best_index_ == np.argmax(search.cv_results_["mean_test_score_views"])
-    sites = np.array(["a", "b", "c"])[np.arange(len(Y)) % 3]
-    scoring = {"acc": "accuracy", "loss": "neg_log_loss"}
-    search = PASearchCV(MODEL, GRID, selection="worst_environment", scoring=scoring, refit="loss")
-    search.fit(X, Y, environments=sites)
-    assert search.best_index_ == np.argmax(search.cv_results_["mean_test_loss_worst_environment"])
-
-
-@pytest.mark.filterwarnings(
-    "ignore:(No candidate|The least populated class):UserWarning"
-)  # few rows
-@pytest.mark.filterwarnings(
-    "ignore::sklearn.exceptions.UndefinedMetricWarning"
-)  # no row of class 1
+@FEW_ROWS
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
 @pytest.mark.parametrize("several", [False, True])
 def test_environments_that_cannot_be_judged_are_left_out_of_the_worst(several):
     sites = np.array(["a", "b"])[np.arange(len(Y)) % 2].astype(object)
@@ -113,9 +96,7 @@ def test_environments_that_cannot_be_judged_are_left_out_of_the_worst(several):
         np.testing.assert_allclose(worst, np.min(everywhere, axis=0))
 
 
-@pytest.mark.filterwarnings(
-    "ignore:(No candidate|The least populated class):UserWarning"
-)  # few rows
+@FEW_ROWS
 def test_environments_of_other_metrics_are_left_alone():
     sites = np.array(["a", "b"])[np.arange(len(Y)) % 2]
 
@@ -200,19 +181,16 @@ def test_nothing_eligible_on_imbalanced_data_says_which_scoring_sees_more():
         PASearchCV(DummyClassifier(), {"strategy": ["prior"]}).fit(X, Y % 2 == np.arange(300) % 2)
 
 
+@pytest.mark.filterwarnings("error")
 def test_what_can_be_expected_is_said_once(monkeypatch):
     monkeypatch.setattr(messages, "_SAID", set())
     with pytest.warns(UserWarning, match="10 fits of each candidate.*This warning is") as caught:
         PASearchCV(MODEL, GRID).fit(X, Y)
     assert caught[0].filename == __file__
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        PASearchCV(MODEL, GRID).fit(X, Y)
+    PASearchCV(MODEL, GRID).fit(X, Y)
     for params, fit in (({}, {"views": 1.001 * X}), ({"selection": "score"}, {})):
         monkeypatch.setattr(messages, "_SAID", set())
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            PASearchCV(MODEL, GRID, **params).fit(X, Y, **fit)
+        PASearchCV(MODEL, GRID, **params).fit(X, Y, **fit)
 
 
 def new_sites(seed):
@@ -227,14 +205,12 @@ def new_sites(seed):
 NEW_SITES = {"logisticregression__C": [1e-5, 0.01, 1.0]}
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("selection", ["guarded", "worst_environment", "score"])
 def test_a_new_site_is_not_met_with_a_constant(selection):
     data, y, site = new_sites(0)
     search = PASearchCV(MODEL, NEW_SITES, cv=LeaveOneGroupOut(), selection=selection)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        search.fit(data, y, environments=site)
-    table = search.cv_results_
+    table = search.fit(data, y, environments=site).cv_results_
     # The constant classifier is the best one in its worst site, and no better than chance.
     assert table["mean_test_score_worst_environment"].argmax() == 0
     assert table["mean_test_score"][0] == table["chance_test_score"][0]
@@ -243,15 +219,15 @@ def test_a_new_site_is_not_met_with_a_constant(selection):
     assert not table["eligible"][0]
 
 
-def test_if_nothing_was_learnt_every_rule_warns():
+@pytest.mark.parametrize("selection", ["guarded", "worst_environment", "score"])
+def test_if_nothing_was_learnt_every_rule_warns(selection):
     data, y, site = new_sites(0)
     data[:, 0] = data[:, 1]
-    for selection in ("guarded", "worst_environment", "score"):
-        search = PASearchCV(MODEL, NEW_SITES, cv=LeaveOneGroupOut(), selection=selection)
-        with pytest.warns(
-            UserWarning, match="alone decides|ignore the features, 0.5375, by 2 .* nor is any"
-        ):
-            search.fit(data, y, environments=site)
+    search = PASearchCV(MODEL, NEW_SITES, cv=LeaveOneGroupOut(), selection=selection)
+    message = "alone decides|ignore the features, 0.5375, by 2 .* nor is any"
+    with pytest.warns(UserWarning, match=message) as caught:
+        search.fit(data, y, environments=site)
+    assert caught[0].filename == __file__
 
 
 def test_the_error_of_whole_environments_is_that_of_their_rows():
@@ -270,16 +246,13 @@ def test_the_error_of_whole_environments_is_that_of_their_rows():
     np.testing.assert_allclose(mixed["se_test_score"], by_rows)
 
 
+@pytest.mark.filterwarnings("error", "ignore:The chosen candidate may have")
 def test_parts_without_a_class_say_nothing_of_the_error():
     data, y, site = new_sites(0)
     y = np.where(np.arange(400) % 40 == 0, 1, 0)  # at most 3 of the 100 rows of a site
-    search = PASearchCV(
-        MODEL, NEW_SITES, cv=LeaveOneGroupOut(), scoring="roc_auc", selection="score"
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warnings.filterwarnings("ignore", message="The chosen candidate may have")
-        search.set_params(error_score="raise").fit(data, y, environments=site)
+    options = {"scoring": "roc_auc", "selection": "score", "error_score": "raise"}
+    search = PASearchCV(MODEL, NEW_SITES, cv=LeaveOneGroupOut(), **options)
+    search.fit(data, y, environments=site)
     assert (search.cv_results_["se_test_score"] > 0).all()
 
 

@@ -1,14 +1,11 @@
 """The guarded selection rule on results made by hand and by searches."""
 
-import pickle
-
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
+from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
@@ -82,9 +79,8 @@ def test_floor_and_the_warning_when_nothing_is_eligible():
         ),
         (GuardedSelection("pa", "accuracy"), r"score: .*\['pa', 'acc'\], got 'accuracy'"),
         (GuardedSelection("pa", "pa"), "score: expected another metric than agreement='pa'"),
-        (GuardedSelection("pa", "acc", floor="dummy"), r"floor: .*\['pa', 'acc'\], got 'dummy'"),
+        (GuardedSelection("pa", "acc", floor="dummy"), "floor: expected 'auto', .* got 'dummy'"),
         (GuardedSelection("pa", "acc", n_se=-1), "n_se: expected a number >= 0, got -1"),
-        (GuardedSelection("pa", "acc", tie_tol="x"), "tie_tol: expected a number >= 0, got 'x'"),
     ],
 )
 def test_wrong_parameters_are_named(rule, message):
@@ -102,8 +98,7 @@ def test_swapped_metrics_and_the_class_as_a_rule_are_told():
 
 
 @pytest.mark.parametrize(
-    ("scoring", "given"),
-    [("accuracy", ""), (["f1_macro", "accuracy"], "score='f1_macro'")],
+    ("scoring", "given"), [("accuracy", ""), (["f1_macro", "accuracy"], "score='f1_macro'")]
 )
 def test_a_name_of_the_agreement_is_not_needed_in_our_searches(scoring, given):
     rule = GuardedSelection("pa", "accuracy")
@@ -128,21 +123,11 @@ SCORING = {"pa": pa_scorer, "accuracy": "accuracy", "majority_rate": majority_ra
 def test_guarded_search_is_as_accurate_and_never_degenerate():
     guarded = GridSearchCV(
         MODEL, GRID, scoring=SCORING, refit=GuardedSelection("pa", "accuracy"), n_jobs=2
-    ).fit(X, Y)
+    ).fit(X[:300], Y[:300])
     accuracy = guarded.cv_results_["mean_test_accuracy"]
     assert accuracy[guarded.best_index_] >= accuracy.max() - 0.01
     assert not isinstance(guarded.best_estimator_["model"], DummyClassifier)
     # The papers' metric would have taken a constant classifier.
     uniform = {"pa": PAScorer(prior="uniform"), "accuracy": "accuracy"}
-    unguarded = GridSearchCV(MODEL, GRID, scoring=uniform, refit="pa").fit(X, Y)
+    unguarded = GridSearchCV(MODEL, GRID, scoring=uniform, refit="pa").fit(X[:300], Y[:300])
     assert isinstance(unguarded.best_estimator_["model"], DummyClassifier)
-
-
-def test_rule_is_cloned_pickled_and_tuned_like_a_parameter():
-    rule = GuardedSelection("pa", "accuracy", n_se=2)
-    assert pickle.loads(pickle.dumps(rule)).get_params() == rule.get_params()
-    search = clone(RandomizedSearchCV(MODEL, GRID[1], n_iter=2, scoring=SCORING, refit=rule))
-    search.set_params(refit__n_se=3, random_state=0)
-    assert search.refit.n_se == 3
-    assert rule.n_se == 2
-    assert search.fit(X, Y).best_index_ in (0, 1)

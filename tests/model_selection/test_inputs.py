@@ -57,193 +57,159 @@ def search(**params):
 
 @pytest.mark.filterwarnings("ignore:paired.*expected at least 20 pairs:UserWarning")
 @pytest.mark.parametrize(
-    ("params", "fit", "message"),
+    ("given", "message"),
     [
-        ({}, {"y": None}, "y: PASearchCV requires y to be passed"),
-        ({}, {"y": Y[:9]}, "inconsistent numbers of samples"),
-        ({}, {"y": np.linspace(0, 1, 150)}, "Unknown label type: continuous"),
+        ({"y": None}, "y: PASearchCV requires y to be passed"),
+        ({"y": Y[:9]}, "inconsistent numbers of samples"),
+        ({"y": np.linspace(0, 1, 150)}, "Unknown label type: continuous"),
+        ({"X": Y, "y": FRAME}, r"y: expected shape .150,., got .150, 4."),
+        ({"y": np.arange(150) // 2}, "cv: expected no more folds than .*, 2, got 5"),
+        ({"environments": HALVES[:9]}, r"environments: expected shape .150,., got .9,."),
+        ({"environments": (X, X + 1)}, "one value for each of 150 .* a tuple of 2.*views=..."),
+        ({"environments": {"a": X}}, "one value for each of 150 rows of X, got a dict of 1"),
+        ({"environments": np.zeros(150)}, "environments: expected at least two, got only .*0.0"),
+        ({"environments": [None] * 150}, "environments: expected a value for each row"),
         (
-            {},
-            {"y": np.where(Y > 0, Y.astype(str), np.array(np.nan, object))},
-            "y: expected a value for each row, got nan in row 0",
-        ),
-        ({}, {"X": Y, "y": FRAME}, r"y: expected shape .150,., got .150, 4."),
-        ({"scoring": pa_scorer}, {}, "scoring: expected a score .* got a PAScorer"),
-        ({"scoring": {"pa": pa_scorer, "score": "accuracy"}, "refit": "pa"}, {}, "got a PAScorer"),
-        (
-            {"scoring": {"pa": pa_scorer, "score": "accuracy"}, "refit": GuardedSelection("pa")},
-            {},
-            "computes the agreement itself: leave scoring and a GuardedSelection out",
-        ),
-        ({}, {"y": np.arange(150) // 2}, "cv: expected no more folds than .*, 2, got 5"),
-        ({"cv": 51}, {}, "cv: expected no more folds than there are rows .*, 50, got 51"),
-        ({"cv": 1}, {}, "'cv' parameter of PASearchCV must be"),
-        ({}, {"environments": HALVES[:9]}, r"environments: expected shape .150,., got .9,."),
-        ({}, {"environments": (X, X + 1)}, "one value for each of 150 .* a tuple of 2.*views=..."),
-        ({}, {"environments": {"a": X}}, "one value for each of 150 rows of X, got a dict of 1"),
-        (
-            {},
-            {"environments": np.zeros(150)},
-            "environments: expected at least two, got only .*0.0",
-        ),
-        ({}, {"environments": [None] * 150}, "environments: expected a value for each row"),
-        (
-            {},
             {"X": FRAME, "environments": pd.Series(HALVES, np.arange(150) + 1)},
             r"environments: .* none for 0 .1 of 150 are missing.*Give environments.to_numpy\(\)",
         ),
         (
-            {},
             {"X": FRAME, "environments": pd.Series(HALVES, np.arange(150) // 2)},
             "environments: expected a unique index, got 0 several times",
         ),
-        ({}, {"X": FRAME, "y": pd.Series(Y)[::-1]}, "y: expected the rows of X in their order"),
-        ({}, {"X": FRAME, "groups": pd.Series(HALVES)[::-1]}, "groups: .* got another order"),
-        ({}, {"X": FRAME, "sample_weight": pd.Series(HALVES)[::-1]}, "sample_weight: .*another"),
-        ({}, {"environments": np.arange(150)}, "expected groups of rows, got 150 of .* 150 rows"),
+        ({"X": FRAME, "y": pd.Series(Y)[::-1]}, "y: expected the rows of X in their order"),
+        ({"X": FRAME, "groups": pd.Series(HALVES)[::-1]}, "groups: .* got another order"),
+        ({"X": FRAME, "sample_weight": pd.Series(HALVES)[::-1]}, "sample_weight: .*another"),
+        ({"environments": np.arange(150)}, "expected groups of rows, got 150 of .* 150 rows"),
+        ({"environments": Y}, "a class with rows in at least two environments"),
+        ({"views": X[:9]}, "views: expected a view of each of 150 rows of X, got 9 rows"),
+        ({"views": X[:, :2]}, r"views: expected rows of shape .4,. like those of X, got .2,."),
+        ({"views": []}, "views: expected at least one"),
+        ({"views": GaussianNoise()(X)}, "views: .*got a Shifted; give .* or its rows, `.X`"),
+        ({"views": [GaussianNoise()(X)]}, "views: expected .*got a Shifted"),
+        ({"views": FGSM()}, "views: an attack needs a fitted model, got FGSM"),
+        ({"views": lambda X: X / "2"}, "^views: .*ufunc"),
+        ({"views": X}, "views: expected rows that differ from X, got the values of X"),
         (
-            {"cv": LeaveOneGroupOut()},
-            {},
-            "^environments or groups: expected .*cv=LeaveOneGroupOut.*None",
-        ),
-        ({}, {"environments": Y}, "a class with rows in at least two environments"),
-        ({}, {"views": X[:9]}, "views: expected a view of each of 150 rows of X, got 9 rows"),
-        ({}, {"views": X[:, :2]}, r"views: expected rows of shape .4,. like those of X, got .2,."),
-        ({}, {"views": []}, "views: expected at least one"),
-        ({}, {"views": GaussianNoise()(X)}, "views: .*got a Shifted; give .* or its rows, `.X`"),
-        ({}, {"views": [GaussianNoise()(X)]}, "views: expected .*got a Shifted"),
-        ({}, {"views": FGSM()}, "views: an attack needs a fitted model, got FGSM"),
-        ({}, {"views": lambda X: X / "2"}, "^views: .*ufunc"),
-        ({}, {"views": X}, "views: expected rows that differ from X, got the values of X"),
-        (
-            {},
             {"X": FRAME, "views": [lambda X: X + 1, lambda X: X]},
             r"views\[1\]: expected rows that differ from X",
         ),
+        ({"views": [X + 1, lambda X: X[:3]]}, r"views\[1\]: expected a view of each of 150 rows"),
+        ({"X": FRAME, "views": FRAME[list("dcba")]}, "views: expected the columns of X"),
+        ({"X": FRAME, "views": FRAME.iloc[:9]}, "views: expected a row for each index of X"),
+        ({"X": FRAME, "views": FRAME.assign(e=1)}, "the columns of X, got also 'e'[.]$"),
+        ({"X": FRAME, "views": FRAME[["a", "c"]]}, "of X, got all but 'b', 'd'[.]$"),
         (
-            {},
-            {"views": [X + 1, lambda X: X[:3]]},
-            r"views\[1\]: expected a view of each of 150 rows",
-        ),
-        ({}, {"X": FRAME, "views": FRAME[list("dcba")]}, "views: expected the columns of X"),
-        ({}, {"X": FRAME, "views": FRAME.iloc[:9]}, "views: expected a row for each index of X"),
-        ({}, {"X": FRAME, "views": FRAME.assign(e=1)}, "the columns of X, got also 'e'[.]$"),
-        ({}, {"X": FRAME, "views": FRAME[["a", "c"]]}, "of X, got all but 'b', 'd'[.]$"),
-        (
-            {},
             {"X": FRAME, "paired": (MANY, MANY + 1)},
             r"paired\[0\]: expected the columns of X, got 's0', 's1', 's2' and 697 more instead "
             "of 'a', 'b', 'c' and 1 more[.]$",
         ),
         (
-            {},
             {"X": FRAME, "paired": (FRAME + 1, with_value(FRAME, "0,5"))},
             r"paired\[1\]: expected numbers, as in paired\[0\], got the text '0,5' in row 7, "
             "column 'c'[.]$",
         ),
         (
-            {},
             {"paired": {"b": (with_value(FRAME, "0,5").to_numpy(), X + 1)}},
             r"paired\['b'\]\[0\]: expected numbers, as in X, got the text '0,5' in row 7",
         ),
+        ({"X": FRAME, "views": with_value(FRAME, "?")}, "views: .*got the text '[?]' in row 7"),
+        ({"views": with_value(FRAME, "").to_numpy()}, "views: .*got the text '' in row 7"),
         (
-            {},
-            {"X": FRAME, "views": with_value(FRAME, "?")},
-            "views: .*got the text '[?]' in row 7",
-        ),
-        ({}, {"views": with_value(FRAME, "").to_numpy()}, "views: .*got the text '' in row 7"),
-        (
-            {},
             {"X": FRAME, "paired": (FRAME + 1, with_value(FRAME, np.nan))},
             r"paired\[1\]: expected no missing values, since X has none and Unfittable does not "
             "take them, got nan in row 7, column 'c'[.] Leave this row out",
         ),
         (
-            {},
             {"paired": {"b": (X + 1, with_value(FRAME, np.nan).to_numpy())}},
             r"paired\['b'\]\[1\]: expected no missing values.* nan in row 7, column 2[.] Leave",
         ),
-        ({}, {"environments": pd.Series(np.zeros(150))}, "at least two, got only 0.0[.]$"),
+        ({"environments": pd.Series(np.zeros(150))}, "at least two, got only 0.0[.]$"),
         (
-            {},
             {"domains": HALVES},
             "a parameter of Unfittable.fit, got 'domains'[.] Did you mean 'environments'",
         ),
-        ({}, {"views": X[:, :3]}, r"views: expected rows of shape .4,. like those of X"),
+        ({"paired": (X, X), "views": X}, "paired: expected None if views is given, got both[.]$"),
+        ({"target": X}, r"target: .*, fit\(X, y, paired=.*Such rows alone do not choose:"),
+        ({"views": "later"}, "views: expected rows like X, got the text 'later'"),
+        ({"environments": "b"}, "environments: expected one value .*, got the text 'b'[.]$"),
         (
-            {},
-            {"paired": (X, X), "views": X},
-            "paired: expected None if views is given, got both[.]$",
-        ),
-        ({}, {"target": X}, r"target: .*, fit\(X, y, paired=.*Such rows alone do not choose:"),
-        ({}, {"views": "later"}, "views: expected rows like X, got the text 'later'"),
-        ({}, {"environments": "b"}, "environments: expected one value .*, got the text 'b'[.]$"),
-        (
-            {},
             {"X": FRAME, "environments": "b"},
             r"got the text 'b'. X has .*fit.X.drop.columns='b'., y, environments=X\['b'\].",
         ),
-        ({}, {"X": FRAME, "groups": "b"}, r"groups: expected one value .* groups=X\['b'\]"),
-        ({}, {"view": X}, "fit: expected environments, views, .*got 'view'. Did you mean 'views'"),
-        ({}, {"sample_weights": Y}, "got 'sample_weights'. Did you mean 'sample_weight'"),
-        ({}, {"nothing": 1}, "a parameter of Unfittable.fit, got 'nothing'[.]$"),
-        ({"selection": "score_views"}, {}, "views: expected some .*selection='score_views', got"),
+        ({"X": FRAME, "groups": "b"}, r"groups: expected one value .* groups=X\['b'\]"),
+        ({"view": X}, "fit: expected environments, views, .*got 'view'. Did you mean 'views'"),
+        ({"sample_weights": Y}, "got 'sample_weights'. Did you mean 'sample_weight'"),
+        ({"nothing": 1}, "a parameter of Unfittable.fit, got 'nothing'[.]$"),
+        ({"views": {"dim": X}}, "views: expected one view or a list of them, got a dict"),
+        ({"groups": np.arange(9)}, r"groups: expected shape .150,., got .9,."),
+        ({"sample_weight": -np.ones(150)}, "sample_weight: expected finite non-negative"),
+        ({"scoring": pa_scorer}, "scoring: expected a score .* got a PAScorer"),
+        ({"scoring": {"pa": pa_scorer, "score": "accuracy"}, "refit": "pa"}, "got a PAScorer"),
         (
-            {"selection": "worst_environment"},
-            {"views": X},
-            "environments: expected some in fit.* with selection='worst_environment', got None",
+            {"scoring": {"pa": pa_scorer, "score": "accuracy"}, "refit": GuardedSelection("pa")},
+            "computes the agreement itself: leave scoring and a GuardedSelection out",
         ),
+        ({"cv": 51}, "cv: expected no more folds than there are rows .*, 50, got 51"),
+        ({"cv": 1}, "'cv' parameter of PASearchCV must be"),
+        (
+            {"cv": LeaveOneGroupOut()},
+            "^environments or groups: expected .*cv=LeaveOneGroupOut.*None",
+        ),
+        ({"selection": "score_views"}, "views: expected some .*selection='score_views', got"),
         (
             {"refit": lambda cv_results: 0, "selection": "score"},
-            {},
             "selection: expected 'guarded', the default, with a callable refit.*got 'score'",
         ),
         (
             {"selection": GuardedSelection},
-            {},
             r"selection: expected an object such as GuardedSelection\(\), got the class",
         ),
         (
             {"refit": GuardedSelection},
-            {},
             r"refit: expected an object such as GuardedSelection\(\), got the class",
         ),
-        ({}, {"views": {"dim": X}}, "views: expected one view or a list of them, got a dict"),
+        ({"pairing": "nearest"}, "'pairing' parameter of PASearchCV must be"),
+        ({"selection": "best"}, "'selection' parameter of PASearchCV must be"),
+        ({"prior": [0.5, 0.5]}, "prior"),
+        ({"prior": "flat"}, "'prior' parameter of PASearchCV must be"),
+        ({"tol": 0}, "'tol' parameter of PASearchCV must be"),
+        ({"device": "abacus"}, "device"),
+        ({"memory": 3}, "'memory' parameter of PASearchCV must be"),
         (
-            {"pairing": "split-half"},
-            {"views": X},
-            "views: expected None with pairing='split-half'",
+            {"selection": "worst_environment", "views": X},
+            "environments: expected some in fit.* with selection='worst_environment', got None",
         ),
-        ({"pairing": "nearest"}, {}, "'pairing' parameter of PASearchCV must be"),
-        ({"pairing": "views"}, {"views": X}, "'pairing' parameter of PASearchCV must be"),
-        ({"selection": "best"}, {}, "'selection' parameter of PASearchCV must be"),
-        ({"prior": [0.5, 0.5]}, {}, "prior"),
-        ({"prior": "flat"}, {}, "'prior' parameter of PASearchCV must be"),
-        ({"tol": 0}, {}, "'tol' parameter of PASearchCV must be"),
-        ({"device": "abacus"}, {}, "device"),
-        ({"memory": 3}, {}, "'memory' parameter of PASearchCV must be"),
-        ({}, {"groups": np.arange(9)}, r"groups: expected shape .150,., got .9,."),
-        ({}, {"sample_weight": -np.ones(150)}, "sample_weight: expected finite non-negative"),
+        ({"pairing": "split-half", "views": X}, "views: expected None with pairing='split-half'"),
+        ({"pairing": "views", "views": X}, "'pairing' parameter of PASearchCV must be"),
     ],
 )
-def test_refused_before_any_fit(params, fit, message):
-    data = {"X": X, "y": Y} | fit
+def test_refused_before_any_fit(given, message):
+    params = {name: given[name] for name in given.keys() & signature(PASearchCV).parameters}
+    data = {"X": X, "y": Y} | {name: given[name] for name in given.keys() - params.keys()}
     with pytest.raises((TypeError, ValueError), match=message):
         search(**params).fit(data.pop("X"), data.pop("y"), **data)
 
 
-def test_wrong_candidates_are_refused_before_any_fit():
-    with pytest.raises(ValueError, match="Invalid parameter 'width'"):
-        PASearchCV(Unfittable(), [{"depth": [1]}, {"width": [2]}], error_score="raise").fit(X, Y)
-    with pytest.raises(ValueError, match="param_grid: expected at least one candidate, got none"):
-        PASearchCV(Unfittable(), []).fit(X, Y)
-    with pytest.raises(ValueError, match="non-empty sequence"):
-        PASearchCV(Unfittable(), {"depth": []}).fit(X, Y)
-    with pytest.raises(ValueError, match="got a regressor, Ridge. A regressor needs pairs: fit"):
-        PASearchCV(Ridge(), {"alpha": [1]}).fit(X, Y)
-    with pytest.raises(ValueError, match="'n_iter' parameter"):
-        PARandomizedSearchCV(Unfittable(), {"depth": [1]}, n_iter=0).fit(X, Y)
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (PASearchCV(Unfittable(), [{"depth": [1]}, {"width": [2]}]), "Invalid parameter 'width'"),
+        (PASearchCV(Unfittable(), []), "param_grid: expected at least one candidate, got none"),
+        (PASearchCV(Unfittable(), {"depth": []}), "non-empty sequence"),
+        (
+            PASearchCV(Ridge(), {"alpha": [1]}),
+            "got a regressor, Ridge. A regressor needs pairs: fit",
+        ),
+        (PARandomizedSearchCV(Unfittable(), {"depth": [1]}, n_iter=0), "'n_iter' parameter"),
+    ],
+)
+def test_wrong_candidates_are_refused_before_any_fit(made, message):
+    with pytest.raises(ValueError, match=message):
+        made.set_params(error_score="raise").fit(X, Y)
 
+
+def test_a_pairing_object_takes_no_views():
     class Pairing:
         def pairs(self, splits, X, y, **context):
             return []

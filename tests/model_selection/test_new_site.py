@@ -1,7 +1,6 @@
 """What searches say of a site that nobody has seen: columns, pages, and the rule by them."""
 
 import re
-import warnings
 from html import unescape
 
 import numpy as np
@@ -14,12 +13,13 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from pa_select import PASearchCV, PASearchDisplay, new_site_interval
-from pa_select.model_selection.new_site import new_site_columns
 from pa_select.model_selection.rules import BestAtNewSite
+from pa_select.model_selection.table_columns import new_site_columns
 
 X, y = load_wine(return_X_y=True)
 SITES = np.random.default_rng(0).choice(list("abcde"), len(y), p=[0.4, 0.2, 0.2, 0.15, 0.05])
 NAMES = ("new_site_low", "new_site_high")
+pytestmark = pytest.mark.filterwarnings("ignore:(paired|The chosen candidate|The least)")
 
 
 def trees(**options):
@@ -67,7 +67,6 @@ def test_folds_of_whole_sites_say_it_too(n_splits):
     assert found == pytest.approx(interval_by_hand(search.cv_results_, 1))
 
 
-@pytest.mark.filterwarnings("ignore:The least populated class of an environment")
 @pytest.mark.parametrize(
     ("cv", "sites"), [(3, SITES), (LeaveOneGroupOut(), np.isin(SITES, ["a", "b"]))]
 )
@@ -128,7 +127,6 @@ def test_page_summary_and_picture_say_it(search):
     assert label.endswith(f"\nat a new site {low:.2f} to {high:.2f}")
 
 
-@pytest.mark.filterwarnings("ignore:The chosen candidate may have learnt nothing")
 def test_errors_are_said_without_their_sign():
     search = trees(scoring="neg_log_loss", selection="score").fit(X, y, environments=SITES)
     low, high = (-search.cv_results_[name][search.best_index_] for name in NAMES[::-1])
@@ -151,9 +149,7 @@ def test_pairs_of_three_sites_say_it(n_sites):
     model = make_pipeline(StandardScaler(), LogisticRegression())
     search = PASearchCV(model, {"logisticregression__C": [0.01, 1]})
     paired = pairs_of(X[1::2], n_sites, 0.4)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        search.fit(X[::2], y[::2], paired=paired)
+    search.fit(X[::2], y[::2], paired=paired)
     table = search.cv_results_
     assert ("At a new site" in text_of(search.report())) == (n_sites == 3)
     if n_sites == 2:
@@ -167,9 +163,7 @@ def test_pairs_of_three_sites_say_it(n_sites):
 def test_pairs_of_regressors_say_it():
     X, y = load_diabetes(return_X_y=True)
     search = PASearchCV(Ridge(), {"alpha": [0.01, 1]}, scoring="neg_mean_absolute_error")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        search.fit(X[::2], y[::2], paired=pairs_of(X[1::2], 4, 0.2))
+    search.fit(X[::2], y[::2], paired=pairs_of(X[1::2], 4, 0.2))
     table = search.cv_results_
     scores = [table[f"expected_score_site{i}"][0] for i in range(4)]
     expected = new_site_interval(scores, bounds=(-np.inf, 0))
@@ -208,6 +202,7 @@ def test_a_constant_is_not_chosen_for_varying_little():
     assert not search.cv_results_["eligible"][1]
 
 
+@pytest.mark.usefixtures("no_fit")
 @pytest.mark.parametrize("data", ["nothing", "two held out", "seen", "pairs of two"])
 def test_the_rule_needs_three_sites_before_any_fit(data):
     given = {
@@ -218,16 +213,8 @@ def test_the_rule_needs_three_sites_before_any_fit(data):
     }[data]
     cv = LeaveOneGroupOut() if data == "two held out" else 3
     rows = slice(None, None, 2) if data == "pairs of two" else slice(None)
-
-    class NeverFitted(DecisionTreeClassifier):
-        def fit(self, X, y, sample_weight=None, check_input=True):
-            raise AssertionError("fitted")
-
-    search = PASearchCV(NeverFitted(), {"max_depth": [1]}, cv=cv, selection="new_site")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with pytest.raises(ValueError, match="selection: expected at least 3 env.* 'new_site'"):
-            search.fit(X[rows], y[rows], **given)
+    with pytest.raises(ValueError, match="selection: expected at least 3 env.* 'new_site'"):
+        trees(cv=cv, selection="new_site").fit(X[rows], y[rows], **given)
 
 
 def test_the_rule_says_which_metric_has_no_sites():
@@ -238,9 +225,7 @@ def test_the_rule_says_which_metric_has_no_sites():
 def test_the_rule_chooses_by_pairs_of_three_sites():
     model = make_pipeline(StandardScaler(), LogisticRegression())
     search = PASearchCV(model, {"logisticregression__C": [1e-4, 0.1, 1]}, selection="new_site")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        search.fit(X[::2], y[::2], paired=pairs_of(X[1::2], 3, 0.4))
+    search.fit(X[::2], y[::2], paired=pairs_of(X[1::2], 3, 0.4))
     low = search.cv_results_["new_site_low"]
     assert low[search.best_index_] == low[search.cv_results_["eligible"]].max()
     assert "has the best accuracy at a new site (worse end)" in text_of(search.report())

@@ -103,15 +103,6 @@ def test_each_site_has_its_columns():
     np.testing.assert_allclose(turned["expected_score"], table["expected_score"])
 
 
-def test_memory(tmp_path):
-    first = searched((A, MORE), memory=str(tmp_path))
-    again = searched((A, MORE), memory=str(tmp_path))
-    for name in ("expected_score", "agreement"):
-        np.testing.assert_array_equal(again.cv_results_[name], first.cv_results_[name])
-    changed = searched((A, MORE + rng.normal(size=MORE.shape)), memory=str(tmp_path))
-    assert changed.expected_score_ != first.expected_score_
-
-
 @pytest.mark.parametrize("reference", ["self", LogisticRegression().fit(A, LABELS)])
 def test_references_look_at_the_labelled_site(reference):
     search = searched((A[:40], MORE[:40]), reference=reference)

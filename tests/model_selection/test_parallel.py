@@ -13,6 +13,8 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from helpers.recorder import Recorder
+from helpers.search_tables import same_tables
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_digits, load_iris
 from sklearn.linear_model import LogisticRegression
@@ -33,18 +35,15 @@ MODEL = make_pipeline(StandardScaler(), LogisticRegression())
 GRID = {"logisticregression__C": [0.01, 1, 100]}
 
 
+NEEDS_CALLBACKS = pytest.mark.skipif(not SUPPORTS_CALLBACKS, reason="callbacks came with 1.9")
+
+
 def numbers(search):
     return {
         name: column
         for name, column in search.cv_results_.items()
         if name.startswith(("split", "agreement", "beta", "mean_test", "expected", "disagree"))
     }
-
-
-def same(one, two):
-    assert set(one) == set(two)
-    for name in one:
-        np.testing.assert_array_equal(one[name], two[name])
 
 
 def of_pairs():
@@ -107,12 +106,12 @@ def test_jobs_see_no_warning_filter_of_torch():
 
 @pytest.mark.slow
 def test_two_processes(alone):
-    same(numbers(PASearchCV(MODEL, GRID, n_jobs=2).fit(X, Y)), alone)
+    same_tables(numbers(PASearchCV(MODEL, GRID, n_jobs=2).fit(X, Y)), alone)
     with joblib.parallel_config(backend="threading", n_jobs=2):
-        same(numbers(PASearchCV(MODEL, GRID).fit(X, Y)), alone)
+        same_tables(numbers(PASearchCV(MODEL, GRID).fit(X, Y)), alone)
     with joblib.parallel_config(backend="multiprocessing", n_jobs=2):
         # A backend that returns all results at once.
-        same(numbers(PASearchCV(MODEL, GRID).fit(X, Y)), alone)
+        same_tables(numbers(PASearchCV(MODEL, GRID).fit(X, Y)), alone)
 
 
 @pytest.mark.slow
@@ -128,8 +127,8 @@ def test_a_dask_cluster(alone):
         distributed.Client(cluster),
         joblib.parallel_config(backend="dask"),
     ):
-        same(numbers(PASearchCV(MODEL, GRID).fit(X, Y)), alone)
-        same(of_pairs(), pairs_alone)
+        same_tables(numbers(PASearchCV(MODEL, GRID).fit(X, Y)), alone)
+        same_tables(of_pairs(), pairs_alone)
 
 
 ON_RAY = """
@@ -202,29 +201,8 @@ def test_data_weigh_what_they_hold():
     assert sys.getsizeof(data) >= 2 * X.nbytes
 
 
-class Recorder:
-    """A callback that counts the tasks that begin and end."""
-
-    def __init__(self):
-        self.begun, self.ended = [], []
-
-    def setup(self, estimator, context):
-        self.begun.append("setup")
-
-    def on_fit_task_begin(self, estimator, context, **kwargs):
-        self.begun.append(context.task_name)
-
-    def on_fit_task_end(self, estimator, context, **kwargs):
-        self.ended.append(context.task_name)
-
-    def teardown(self, estimator, context):
-        self.ended.append("teardown")
-
-
-@pytest.mark.skipif(not SUPPORTS_CALLBACKS, reason="this scikit-learn has no callbacks")
-@pytest.mark.filterwarnings(
-    "ignore:The estimator GaussianNB does not support callbacks:UserWarning"
-)
+@NEEDS_CALLBACKS
+@pytest.mark.filterwarnings("ignore:The estimator GaussianNB does not support callbacks")
 def test_callbacks_hear_of_every_candidate_and_split(tmp_path):
     for memory in (None, str(tmp_path), str(tmp_path)):  # the last time from the memory
         recorder = Recorder()
@@ -237,10 +215,8 @@ def test_callbacks_hear_of_every_candidate_and_split(tmp_path):
         assert recorder.ended[-1] == "teardown"
 
 
-@pytest.mark.skipif(not SUPPORTS_CALLBACKS, reason="this scikit-learn has no callbacks")
-@pytest.mark.filterwarnings(
-    "ignore:The estimator GaussianNB does not support callbacks:UserWarning"
-)
+@NEEDS_CALLBACKS
+@pytest.mark.filterwarnings("ignore:The estimator GaussianNB does not support callbacks")
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_progress_bar(capsys, n_jobs):
     pytest.importorskip("rich")
@@ -254,18 +230,13 @@ def test_progress_bar(capsys, n_jobs):
     assert "100%" in shown
 
 
-def test_verbose_says_how_many_fits(capsys):
-    PASearchCV(GaussianNB(), {"var_smoothing": [1e-9]}, verbose=2).fit(X, Y)
-    shown = capsys.readouterr().out
-    assert "Fitting 10 folds for each of 1 candidates, totalling 10 fits" in shown
-    assert shown.count("[CV] END") == 10
-
-
-def test_verbose_1_shows_the_progress_in_one_line(capsys):
-    PASearchCV(GaussianNB(), {"var_smoothing": [1e-9]}, verbose=1).fit(X, Y)
-    printed, line = capsys.readouterr()
-    assert "totalling 10 fits" in printed
-    assert "[CV]" not in printed
+def test_verbose_says_how_many_fits_and_1_shows_the_progress_in_one_line(capsys):
+    search = PASearchCV(GaussianNB(), {"var_smoothing": [1e-9]})
+    for verbose in (2, 1):
+        search.set_params(verbose=verbose).fit(X, Y)
+        printed, line = capsys.readouterr()
+        assert "Fitting 10 folds for each of 1 candidates, totalling 10 fits" in printed
+        assert printed.count("[CV] END") == (10 if verbose == 2 else 0)
     assert line.strip().count("\n") == 0
     assert "10/10" in line
 

@@ -51,7 +51,7 @@ def test_parameters_that_vary(grid, names):
     assert names_of(grid) == names
 
 
-def test_estimators_by_their_class():
+def test_estimators_by_their_class_or_their_parameters():
     grid = [
         {"model": [LogisticRegression()], "model__C": [1.0]},
         {"model": [SVC()], "model__C": [1.0, 10.0], "model__kernel": ["rbf"]},
@@ -59,12 +59,12 @@ def test_estimators_by_their_class():
     assert names_of(grid) == ["LogisticRegression, C=1", "SVC, C=1", "SVC, C=10"]
     pipelines = [make_pipeline(PCA(), LogisticRegression()), make_pipeline(PCA(), SVC())]
     assert names_of({"model": pipelines}) == ["LogisticRegression", "SVC"]
-
-
-def test_estimators_of_one_class_by_their_parameters():
-    dummies = [DummyClassifier(), DummyClassifier(strategy="uniform")]
-    names = names_of({"model": [*dummies, SVC()]})
-    assert names == ["DummyClassifier()", "DummyClassifier(strategy='uniform')", "SVC"]
+    models = [DummyClassifier(), DummyClassifier(strategy="uniform"), SVC()]
+    names = ["DummyClassifier()", "DummyClassifier(strategy='uniform')", "SVC"]
+    assert names_of({"model": models}) == names
+    # A parameter that only some have tells where nothing else does.
+    params = [{"C": 1}, {"C": 1, "gamma": 0.1}, {"C": 2}]
+    assert candidate_names(params, SVC()) == ["C=1", "C=1, gamma=0.1", "C=2"]
 
 
 def test_pipelines_of_one_last_step_by_the_steps_that_differ():
@@ -85,11 +85,6 @@ def test_equal_names_have_the_number_of_the_candidate():
     first, second = candidate_names(long, MODEL)
     assert first.endswith("… #0")
     assert second.endswith("… #1")
-
-
-def test_a_parameter_that_only_some_have_tells_where_nothing_else_does():
-    params = [{"C": 1}, {"C": 1, "gamma": 0.1}, {"C": 2}]
-    assert candidate_names(params, SVC()) == ["C=1", "C=1, gamma=0.1", "C=2"]
 
 
 def test_names_are_short():

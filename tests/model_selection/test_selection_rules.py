@@ -8,13 +8,13 @@ import pytest
 from sklearn.base import clone
 
 from pa_select import GuardedSelection, PASearchCV, within_one_standard_error
+from pa_select.model_selection.choice import make_rule
 from pa_select.model_selection.rules import (
     SELECTIONS,
     BestAgreement,
     BestExpected,
     BestScore,
     BestWorstEnvironment,
-    make_rule,
 )
 
 
@@ -149,21 +149,18 @@ def test_the_guard_of_a_search_uses_its_errors_and_chance():
     assert reasons[1] == "not eligible: score 0.51 is not 2 standard errors above chance, 0.5"
 
 
-@pytest.mark.parametrize(
-    ("selection", "pairing", "expected"),
-    [
-        ("guarded", "repeated", GuardedSelection),
-        ("agreement", "views", BestAgreement),
-        ("score", "views", BestScore),
-    ],
-)
-def test_names_of_rules(selection, pairing, expected):
-    rule = make_rule(selection, "accuracy", pairing)
-    assert type(rule) is expected
-    assert rule.score == "accuracy"
+def test_names_of_rules():
+    for name in SELECTIONS:
+        rule = make_rule(name, "accuracy")
+        assert rule.score.startswith("accuracy")
+        assert f'"{name}"' in PASearchCV.__doc__
     own = GuardedSelection(n_se=3)
-    assert make_rule(own, "accuracy", pairing) is own
-    assert all(callable(make_rule(name, "accuracy", pairing)) for name in SELECTIONS)
-    assert all(f'"{name}"' in PASearchCV.__doc__ for name in SELECTIONS)
-    with_views = make_rule("guarded", "accuracy", "views")
+    assert make_rule(own, "accuracy", "views") is own
+    assert type(make_rule("agreement", "accuracy", "views")) is BestAgreement
+    # What the default means is said by the kind of data.
+    assert type(make_rule("guarded", "accuracy", "paired")) is BestExpected
+    usual, with_views = (make_rule("guarded", "accuracy", kind) for kind in ("repeated", "views"))
+    assert (usual.score, usual.n_se) == ("accuracy", 1)
     assert (with_views.score, with_views.n_se) == ("accuracy_views", 2)
+    # Agreements of one class say nothing.
+    assert type(make_rule("guarded", "accuracy", "views", "ill")) is BestScore

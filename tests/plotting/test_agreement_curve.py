@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.datasets import load_iris
-from sklearn.linear_model import LogisticRegression
 
-from pa_select import class_scores, pa_kernel, posterior_agreement
+from pa_select import pa_kernel, posterior_agreement
 from pa_select.plotting import AgreementCurveDisplay
 
 RNG = np.random.default_rng(0)
@@ -125,17 +123,8 @@ def test_betas_of_ones_own(ax):
     assert_allclose(values, pa_kernel(LOGITS, NOISY, [0.1, 1, 10]))
 
 
-def test_results_and_estimators(ax):
-    X, y = load_iris(return_X_y=True)
-    model = LogisticRegression(max_iter=500).fit(X, y)
-    other = X + RNG.normal(scale=0.3, size=X.shape)
-    one = AgreementCurveDisplay.from_estimator(model, X, other, prior="marginal", ax=ax)
-    scores = [class_scores(model, rows)[0] for rows in (X, other)]
-    result = posterior_agreement(*scores, prior="marginal")
-    two = AgreementCurveDisplay.from_result(result, ax=ax, name="again", alpha=0.5)
-    assert_array_equal(one.line_.get_data(), two.line_.get_data())
-    assert one.optimum_.get_label().startswith("LogisticRegression: ")
-    # Curves that share axes look different, and share what is the same.
+def test_curves_that_share_axes_look_different_and_share_what_is_the_same(ax):
+    one, two = draw(LOGITS, NOISY, ax=ax), draw(LOGITS, NOISY / 2, ax=ax, alpha=0.5)
     assert one.line_.get_color() != two.line_.get_color()
     assert one.line_.get_linestyle() != two.line_.get_linestyle()
     assert one.optimum_.get_marker() != two.optimum_.get_marker()
@@ -145,53 +134,18 @@ def test_results_and_estimators(ax):
 
 
 def test_without_an_upper_bound_there_is_no_line(ax):
-    drawn = AgreementCurveDisplay.from_result(posterior_agreement(LOGITS, NOISY), ax=ax)
-    known = {
-        "betas": drawn.betas,
-        "kernel": drawn.kernel,
-        "beta": drawn.beta,
-        "score": drawn.score,
-    }
+    known = {"betas": [0.1, 1, 10], "kernel": [0.1, 0.3, 0.2], "beta": 1.0, "score": 0.3}
     assert AgreementCurveDisplay(**known).plot(ax).bound_ is None
 
 
-@pytest.mark.parametrize("betas", [None, [0.5, 1, 2, 4]])
-def test_points_of_the_solver_that_are_on_the_curve(betas, ax):
-    result = posterior_agreement(LOGITS, NOISY, return_path=True)
-    display = AgreementCurveDisplay.from_result(result, betas=betas, ax=ax)
-    low, high = display.betas.min(), display.betas.max()
-    inside = (result.path.beta >= low) & (result.path.beta <= high)
-    assert inside.any()
-    assert not inside.all()  # the limit at 0 has no place on a logarithmic axis
-    drawn = result.path.beta[inside], result.path.kernel[inside]
-    assert_array_equal(display.points_.get_data(), drawn)
-    again = AgreementCurveDisplay.from_result(result, ax=ax)
-    assert again.points_.get_color() != display.points_.get_color()
-    labels = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert labels.count("evaluated by the solver") == 1
-
-
-def test_no_points_without_a_path_or_outside_of_the_curve(ax):
-    assert draw(LOGITS, NOISY, ax=ax).points_ is None
-    result = posterior_agreement(LOGITS, NOISY, return_path=True)
-    far = AgreementCurveDisplay.from_result(result, betas=[1e5, 1e6], ax=ax)
-    assert far.points_ is None
-
-
 @pytest.mark.parametrize(
-    ("call", "error", "message"),
+    ("betas", "message"),
     [
-        (lambda: draw(LOGITS, NOISY, betas=[0, 1]), ValueError, "betas: expected positive, fin"),
-        (lambda: draw(LOGITS, NOISY, betas=[1, np.inf]), ValueError, "inf at position 1"),
-        (lambda: draw(LOGITS, NOISY, betas=1.0), ValueError, "betas: expected at least two"),
-        (lambda: draw([LOGITS], [NOISY]), TypeError, "result: expected a .*, got list"),
-        (
-            lambda: AgreementCurveDisplay.from_result(0.3),
-            TypeError,
-            "result: expected a Posterior",
-        ),
+        ([0, 1], "betas: expected positive, finite"),
+        ([1, np.inf], "inf at position 1"),
+        (1.0, "betas: expected at least two"),
     ],
 )
-def test_errors(call, error, message):
-    with pytest.raises(error, match=message):
-        call()
+def test_errors(betas, message):
+    with pytest.raises(ValueError, match=message):
+        draw(LOGITS, NOISY, betas=betas)

@@ -72,18 +72,3 @@ def test_several_models_side_by_side(ax):
     assert labels == [*results, "approximation of the thesis"]
     assert len({bars[0].get_hatch() for bars in display.bars_}) == 3
     assert len({bars[0].get_facecolor() for bars in display.bars_}) == 3
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (lambda d: d.from_result(0.3), TypeError, "result: expected a PosteriorAgreement"),
-        (lambda d: d.from_result(result_of(1), Y[1:]), ValueError, "y: expected one label for"),
-        (lambda d: d.from_result([1]), TypeError, "result: expected .* of these, got list"),
-        (lambda d: d.from_result({}), TypeError, "result: expected .* got an empty dict"),
-        (lambda d: d.from_result({"a": 1}), TypeError, r"result\['a'\]: expected a Posterior"),
-    ],
-)
-def test_errors(call, error, message):
-    with pytest.raises(error, match=message):
-        call(DecompositionDisplay)

@@ -14,11 +14,11 @@ X, Y = load_iris(return_X_y=True)
 X = X.astype("float32")
 OTHER = X + np.random.default_rng(0).normal(scale=0.5, size=X.shape).astype("float32")
 HISTORY = [
-    {"epoch": e, "pa": pa, "pa_best": best, "valid_acc": acc, "shifted": acc - 0.1}
-    for e, pa, best, acc in zip(
+    {"epoch": e, "pa": pa, "pa_kept": kept, "valid_acc": acc, "shifted": acc - 0.1}
+    for e, pa, kept, acc in zip(
         range(1, 6),
         (0.1, np.nan, 0.5, 0.4, 0.3),
-        (1, 0, 1, 0, 0),
+        (1, 1, 3, 3, 3),
         np.linspace(0.4, 0.8, 5),
         strict=True,
     )
@@ -32,7 +32,7 @@ def train(callback, **options):
         lambda: torch.nn.Linear(4, 3),
         criterion=torch.nn.CrossEntropyLoss,
         callbacks=[("agreement", callback)],
-        max_epochs=12,
+        max_epochs=6,
         lr=0.05,
         verbose=0,
         **options,
@@ -81,6 +81,7 @@ def test_the_kept_epoch_is_the_last_one_recorded(ax):
     assert DRAW(history, ax=ax).kept == 2
     assert DRAW(history[:3], ax=ax).kept == 3
     assert DRAW(history[:1], ax=ax).kept is None
+    assert DRAW([*history, {"epoch": 6}], ax=ax).kept == 2  # interrupted in the sixth
 
 
 def test_a_list_of_dicts(ax):
@@ -104,19 +105,6 @@ def test_other_columns(ax):
     assert uniform.lines_["pa_uniform"].get_label() == "agreement, uniform prior"
     without = [{"epoch": 1, "pa": 0.2}]
     assert DRAW(without).ax_right_ is None
-
-
-def test_several_trainings_share_their_axes(ax):
-    first = DRAW(HISTORY, ax=ax, name="ERM")
-    second = DRAW(HISTORY[:4], ax=ax, name="IRM")
-    alone = DRAW(HISTORY[:4], ax=ax, columns=["pa"], name="LISA")
-    assert second.ax_right_ is first.ax_right_ is alone.ax_right_
-    assert len(ax.figure.axes) == 2
-    labels = [text.get_text() for text in first.ax_right_.get_legend().get_texts()]
-    assert len(labels) == 8
-    assert labels[0] == "ERM: agreement"
-    assert labels[-1] == "LISA: kept, epoch 3"
-    assert len({d.line_.get_color() for d in (first, second, alone)}) == 3
 
 
 def test_a_kept_epoch_that_is_not_drawn_is_not_marked(ax):

@@ -124,9 +124,6 @@ def test_another_metric_has_no_interval(ax):
     display = ExpectedScoreDisplay.from_result(search, ax=ax)
     assert display.intervals_ is None
     assert ax.get_xlabel() == "expected neg log loss at the other site"
-    by_accuracy = ExpectedScoreDisplay.from_result(search, score="accuracy", ax=ax)
-    assert by_accuracy.intervals_ is not None
-    assert ax.get_xlabel() == "expected accuracy at the other site"
 
 
 def test_true_scores(search, ax):
@@ -153,9 +150,6 @@ def test_scores_of_trained_classifiers(ax):
     assert "accuracy on the labelled rows" in labels_of(ax)
     alone = ExpectedScoreDisplay.from_result(scores["a"], true_scores=0.8, ax=ax)
     assert alone.true_.get_xdata() == 0.8
-    other = expected_score(models, A, NOISY, X[150:], Y[150:], scoring="f1")
-    ExpectedScoreDisplay.from_result(other, score="F1", ax=ax)
-    assert ax.get_xlabel() == "expected F1 at the other site"
 
 
 def test_at_most_so_many_rows_and_the_chosen_one_among_them(ax):
@@ -180,53 +174,35 @@ def test_failed_candidates_are_not_drawn(ax):
     assert none.errorbars_ == {}
 
 
-@pytest.mark.parametrize("n", [1, 5, 40])
-@pytest.mark.parametrize("style", ["default", "dark_background"])
-def test_no_label_is_cut_off(n, style):
-    import matplotlib.pyplot as plt
-
-    with plt.style.context(style):
-        given = {"claimed": np.ones(n), "adapted": np.arange(n) % 2, "best_index": 0}
-        names = [f"{'a rather long name of a candidate, ' * (i % 2)}{i}" for i in range(n)]
-        display = display_of(n, names=names, true_scores=np.zeros(n), **given).plot()
-        figure = display.figure_
-        figure.draw_without_rendering()
-        drawn = figure.get_tightbbox().bounds
-        width, height = figure.get_size_inches()
-        assert min(drawn[:2]) >= -0.01
-        assert drawn[0] + drawn[2] <= width + 0.01
-        assert drawn[1] + drawn[3] <= height + 0.01
+@pytest.mark.parametrize("n", [1, 40])
+def test_no_label_is_cut_off(n):
+    given = {"claimed": np.ones(n), "adapted": np.arange(n) % 2, "best_index": 0}
+    names = [f"{'a rather long name of a candidate, ' * (i % 2)}{i}" for i in range(n)]
+    display = display_of(n, names=names, true_scores=np.zeros(n), **given).plot()
+    display.figure_.draw_without_rendering()
+    left, low, width, height = display.figure_.get_tightbbox().bounds
+    assert min(left, low) >= -0.01
+    assert ([left + width, low + height] <= display.figure_.get_size_inches() + 0.01).all()
 
 
-def test_arguments_of_errorbar_are_passed_on(ax):
-    display = display_of(3).plot(ax, color="red", elinewidth=1)
-    assert display.errorbars_["expected"].lines[0].get_color() == "red"
+@pytest.mark.parametrize(
+    ("made", "options", "message"),
+    [
+        ("unpaired", {}, "result: expected a search fitted with paired"),
+        ("search", {"site": "b"}, "site: expected None, since the site has no name"),
+        ("adapted", {"site": "b"}, r"site: expected None or one of \['noisy', 'turned'\]"),
+        ("search", {"true_scores": {"C=2": 0.3}}, "true_scores: expected some .*got 'C=2'"),
+    ],
+)
+def test_wrong_arguments_are_named(made, options, message, request):
+    if made == "unpaired":
+        result = PASearchCV(LogisticRegression(), GRID, cv=2).fit(X, Y)
+    else:
+        result = request.getfixturevalue(made)
+    with pytest.raises(ValueError, match=message):
+        ExpectedScoreDisplay.from_result(result, **options)
 
 
-def test_wrong_arguments_are_named(search, adapted):
-    draw = ExpectedScoreDisplay.from_result
-    with pytest.raises(
-        TypeError, match="result: expected a fitted search, an ExpectedScore .*, got int"
-    ):
-        draw(3)
+def test_a_search_that_is_not_fitted():
     with pytest.raises(NotFittedError):
-        draw(PASearchCV(LogisticRegression(), GRID))
-    unpaired = PASearchCV(LogisticRegression(), GRID).fit(X, Y)
-    with pytest.raises(ValueError, match="result: expected a search fitted with paired"):
-        draw(unpaired)
-    with pytest.raises(ValueError, match=r"score: expected one of the metrics \['score'\], got"):
-        draw(search, score="f1")
-    with pytest.raises(ValueError, match="site: expected None, since the site has no name"):
-        draw(search, site="b")
-    with pytest.raises(ValueError, match=r"site: expected None or one of \['noisy', 'turned'\]"):
-        draw(adapted, site="b")
-    with pytest.raises(ValueError, match="true_scores: expected some of the names .*got 'C=2'"):
-        draw(search, true_scores={"C=2": 0.3})
-    with pytest.raises(ValueError, match=r"true_scores: expected shape \(4,\)"):
-        draw(search, true_scores=[0.3])
-    with pytest.raises(TypeError, match="result: expected a fitted search, .*got list"):
-        ExpectedScoreDisplay.from_result([1])
-    with pytest.raises(TypeError, match="got an empty dict"):
-        ExpectedScoreDisplay.from_result({})
-    with pytest.raises(ValueError, match="names: expected shape .* by the length of score, got"):
-        display_of(3, names=["a", "b"]).plot()
+        ExpectedScoreDisplay.from_result(PASearchCV(LogisticRegression(), GRID))

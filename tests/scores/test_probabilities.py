@@ -56,8 +56,6 @@ def test_frames_keep_their_rows_and_columns():
     scores = log_probabilities(frame)
     assert scores.index.equals(frame.index)
     assert scores.columns.equals(frame.columns)
-    with pytest.raises(ValueError, match="expected the rows of scores_a in the same order"):
-        posterior_agreement(scores, scores[::-1])
 
 
 def test_many_problems_in_one_array():
@@ -99,13 +97,6 @@ def test_what_is_not_of_probabilities_is_named(p, keywords, error, message):
 def test_wrong_clips_are_named(clip):
     with pytest.raises(ValueError, match=r"clip: expected a probability in \(0, 0.5\), got"):
         log_probabilities(P, clip=clip)
-
-
-def test_class_scores_takes_the_same_logs():
-    X = RNG.normal(size=(60, 2))
-    model = GaussianNB().fit(X, X[:, 0] > 0)
-    expected = log_probabilities(model.predict_proba(X))
-    np.testing.assert_array_equal(class_scores(model, X)[0], expected)
 
 
 def test_neither_torch_nor_scikit_learn_is_imported():

@@ -55,7 +55,7 @@ POINTWISE = [
     FeatureDropout(0.3),
     FeatureDropout(0.3, value="mean", random_state=1),
     FeatureFailure(2),
-    FeatureFailure(3, value="mean", random_state=1),
+    FeatureFailure(3, value="mean", random_state=2),
     Drift(0.2),
     Quantize(0.3),
     Dim(0.4),
@@ -71,7 +71,7 @@ SPATIAL = [
 ]
 NUMERIC = POINTWISE + SPATIAL
 TEXTUAL = [CharacterEdits(5), WordEdits(["good", "bad"], 3), WordEdits(["so"], mode="replace")]
-ROWS = dict.fromkeys(map(repr, NUMERIC), DIGITS) | dict.fromkeys(map(repr, TEXTUAL), TEXTS)
+ROWS = dict.fromkeys(map(repr, NUMERIC), DIGITS[:150]) | dict.fromkeys(map(repr, TEXTUAL), TEXTS)
 
 
 def darker(X, power):
@@ -274,11 +274,14 @@ def test_bounds():
 
 
 @settings(deadline=None, max_examples=30)
-@given(rates=st.tuples(st.floats(0, 1), st.floats(0, 1)).map(sorted))
-def test_dropout_is_nested(rates):
-    X = np.ones((50, 8))
-    few, many = (FeatureDropout()(X, power=rate).X == 0 for rate in rates)
-    assert not (few & ~many).any()
+@given(
+    shares=st.tuples(st.floats(0, 1), st.floats(0, 1)).map(sorted),
+    shift=st.sampled_from([FeatureDropout(), ImpulseNoise()]),
+)
+def test_a_small_share_is_among_a_large_one(shares, shift):
+    X = np.full((50, 8), 0.5)
+    few, many = (shift(X, power=share).X for share in shares)
+    assert_array_equal(many[few != 0.5], few[few != 0.5])
 
 
 def test_dropout():
@@ -313,22 +316,6 @@ def test_failed_features_fail_in_all_rows_and_with_every_higher_number(shape):
     assert {int((draw == 0).argmax()) for draw in draws} == set(range(6))
     missing = FeatureFailure(2, value=np.nan)(pd.DataFrame(flat, columns=list("abcdef")))
     assert missing.X.isna().all().sum() == missing.X.isna().any().sum() == 2
-
-
-@pytest.mark.parametrize("make", [sparse.csr_matrix, sparse.csc_array, sparse.coo_matrix])
-def test_dropout_of_sparse_rows(make):
-    X = make(sparse.random(400, 50, 0.2, random_state=0))
-    before = X.toarray()
-    shifted = FeatureDropout(0.5)(X)
-    assert type(shifted.X) is type(X)
-    assert_array_equal(X.toarray(), before)
-    after = shifted.X.toarray()
-    assert_array_equal(after, np.where(after == 0, 0, before))
-    assert_allclose((after != 0).sum() / X.nnz, 0.5, atol=0.03)
-    assert_allclose(shifted.norm, np.linalg.norm(after - before, axis=1))
-    assert shifted.X.nnz == (after != 0).sum()
-    more = FeatureDropout(0.7)(X).X.toarray()
-    assert not ((after == 0) & (more != 0)).any()
 
 
 def test_drift_is_one_line_for_each_feature():
@@ -384,31 +371,16 @@ def test_blur():
 
 
 @pytest.mark.parametrize("pixels", [0.3, 1, 2.5, 7, 30])
-@pytest.mark.parametrize(
-    ("direction", "down_right"),
-    [("up", (-1, 0)), ("down", (1, 0)), ("left", (0, -1)), ("right", (0, 1))],
-)
-def test_translation_as_scipy_does_it(pixels, direction, down_right):
-    images = DIGITS[:3].reshape(3, 8, 8)
-    shifted = Translate(pixels, direction=direction)(images).X
-    for image, moved in zip(images, shifted, strict=True):
-        expected = ndimage_shift(image, pixels * np.array(down_right), order=1, mode="nearest")
-        assert_allclose(moved, expected, atol=1e-12)
-
-
-def test_translation_to_random_sides():
-    images = np.random.default_rng(0).random((400, 6, 5))
-    moved = Translate(1)(images).X
-    sides = {
-        side: Translate(1, direction=side)(images).X for side in ("up", "down", "left", "right")
-    }
-    chosen = {side: (moved == other).all((1, 2)) for side, other in sides.items()}
-    assert_array_equal(sum(chosen.values()), 1)
-    assert min(mask.sum() for mask in chosen.values()) > 70
-    # The same sides at every distance.
-    assert_array_equal(
-        Translate(2)(images).X[chosen["up"]], Translate(2, direction="up")(images).X[chosen["up"]]
-    )
+def test_translation_to_random_sides_as_scipy_does_it(pixels):
+    images = np.random.default_rng(0).random((100, 6, 5))
+    moved = Translate(pixels)(images).X
+    sides = [
+        ndimage_shift(images, (0, *(pixels * np.array(side))), order=1, mode="nearest")
+        for side in ((-1, 0), (1, 0), (0, -1), (0, 1))
+    ]
+    chosen = np.isclose(sides, moved, atol=1e-12).all((2, 3))
+    assert_array_equal(chosen.sum(0), 1)
+    assert chosen.sum(1).min() > 10
 
 
 def test_transforms():
@@ -485,23 +457,17 @@ X = DIGITS[:4]
         (Drift(bounds=([0, 0], [1, 1])), X, r"arrays that fit rows of shape \(64,\)"),
         (GaussianNoise(), ["a", "b"], "X: expected real numbers, got dtype <U1"),
         (GaussianNoise(), [[1.0], [1.0, 2.0]], "X: expected rows of one length"),
-        (
-            GaussianNoise(),
-            X.astype(object),
-            "got dtype object; give a DataFrame, whose numeric col",
-        ),
+        (GaussianNoise(), X.astype(object), "got dtype object; give a DataFrame, whose numeric"),
         (GaussianNoise(), X > 0, "X: expected real numbers, got dtype bool"),
         (GaussianNoise(), X.astype(complex), "X: expected real numbers, got dtype complex128"),
         (GaussianNoise(), torch.ones(2, 2) > 0, "X: expected real numbers, got a tensor of"),
         (GaussianNoise(), pd.DataFrame({"a": ["x"]}), "X: expected at least one numeric column"),
         (GaussianNoise(), pd.Series([1.0]), "X: expected an array, .* got Series"),
         (GaussianNoise(), sparse.eye(3), "X: expected dense rows, got a dia_matrix"),
-        (FeatureDropout(value=1), sparse.eye_array(3), "X: expected dense rows, got a dia_array"),
         (Blur(), X, r"X: expected images of shape .*, got \(4, 64\); flat rows need .* shape"),
         (Blur(shape=(8, 9)), X, r"shape: expected \(height, width\) .* of rows of shape \(64,\)"),
         (Blur(shape=(64,)), X, r"shape: expected \(height, width\)"),
         (Translate(shape=(3, 8, 8)), X, r"shape: expected .*, got \(3, 8, 8\)"),
-        (Translate(direction="north", shape=(8, 8)), X, "direction: expected None or one of"),
         (Blur(), np.full((2, 3, 3), np.nan), "X: expected finite pixels"),
         (ImpulseNoise(1.5), X, "share: expected a number of at most 1, got 1.5"),
         (ImpulseNoise(), 16 * X, r"X: expected numbers within the bounds \(0, 1\), got 5"),
@@ -598,14 +564,6 @@ def test_noise_of_pixels_keeps_to_its_bounds(data, kind):
     assert noisy.shape == images.shape
     assert ((low <= noisy) & (noisy <= high)).all()
     assert_array_equal(clone(shift)(images, power=power).X, noisy)
-
-
-@settings(deadline=None, max_examples=30)
-@given(shares=st.tuples(st.floats(0, 1), st.floats(0, 1)).map(sorted))
-def test_impulses_of_a_small_share_are_among_those_of_a_large_one(shares):
-    X = np.full((50, 8), 0.5)
-    few, many = (ImpulseNoise()(X, power=share).X for share in shares)
-    assert_array_equal(many[few != 0.5], few[few != 0.5])
 
 
 def test_impulses():

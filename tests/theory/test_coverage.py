@@ -56,17 +56,6 @@ def test_coverage_of_the_bootstrap_and_of_differences():
     assert 0.9 <= np.mean(difference_inside) <= 0.99
 
 
-def test_at_infinity_the_standard_error_is_one_sided():
-    # Perfect agreement: the score cannot rise, and no replicate is below it.
-    labels = np.eye(3)[np.random.default_rng(0).integers(0, 3, 50)]
-    result = posterior_agreement(labels, labels)
-    assert result.beta == np.inf
-    assert result.standard_error == pytest.approx(0, abs=1e-12)
-    assert bootstrap_agreement(result, 20, random_state=0).standard_error == pytest.approx(
-        0, abs=1e-12
-    )
-
-
 def test_at_zero_the_bootstrap_sees_what_the_standard_error_does_not():
     rng = np.random.default_rng(0)
     a = rng.normal(size=(100, 3))

@@ -12,16 +12,15 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV, cross_validate
-from skorch import NeuralNetClassifier
 from skorch.callbacks import EpochScoring
 from skorch.dataset import Dataset
 from skorch.helper import SliceDict, predefined_split
 
-from pa_select import PAEarlyStopping, PAScoring, PASearchCV, class_scores
+from pa_select import PAEarlyStopping, PASearchCV, class_scores
 from pa_select.shifts import FGSM, PGD
-from pa_select.training import AdversarialNet, ERMNet, IRMNet, LISANet
-from pa_select.training.learners.environments import EnvironmentSampler, InEnvironment
-from pa_select.training.learners.lisa import cutmix, mixup, partners
+from pa_select.training import AdversarialNet, AgreementNet, ERMNet, IRMNet, LISANet
+from pa_select.training.learners.erm import EnvironmentSampler, InEnvironment
+from pa_select.training.learners.lisa import cutmix, partners
 
 X, Y = load_digits(return_X_y=True)
 X, Y = (X[:300] / 16).astype("float32"), Y[:300]
@@ -206,32 +205,6 @@ def test_the_loss_is_the_cross_entropy_with_the_mixed_label():
     assert_allclose(found.item(), expected.item(), rtol=1e-5)
 
 
-@settings(deadline=None, max_examples=60)
-@given(st.floats(0, 1), st.integers(1, 9), st.integers(1, 9), st.integers(0, 99))
-def test_cutmix_weighs_labels_by_pixels(weight, height, width, seed):
-    images = torch.zeros(2, 3, height, width)
-    images[1] = 1
-    given_ = images.clone()
-    mixed, own = cutmix(images, torch.tensor([1, 0]), weight, np.random.RandomState(seed))
-    assert_allclose(own, 1 - mixed[0].mean(), atol=1e-6)
-    assert_allclose(own, mixed[1].mean(), atol=1e-6)
-    assert own >= weight - 1e-6  # a box that is cut at the border is smaller
-    assert torch.equal(images, given_)
-
-
-def test_mixup_interpolates():
-    a = torch.tensor([[0.0], [1.0]])
-    assert_allclose(mixup(a, torch.tensor([1, 1]), 0.25), [[0.75], [1.0]])
-
-
-def test_cutmix_in_training():
-    images = X.reshape(-1, 1, 8, 8)
-    torch.manual_seed(0)
-    module = torch.nn.Sequential(torch.nn.Flatten(), Linear())
-    fitted = net(LISANet, module=module, mix="cutmix", max_epochs=8)
-    assert fitted.fit(images, Y, environments=PLACES).score(images, Y) > 0.5
-
-
 # How they see environments
 
 
@@ -259,26 +232,33 @@ def test_small_environments_are_spread():
         assert_array_equal(rows, np.sort(rows))
 
 
-@pytest.mark.parametrize("learner", LEARNERS)
-def test_parameters_clones_pickles_and_seeds(learner):
-    own = {
-        IRMNet: {"penalty_weight": 2.0, "penalty_anneal_epochs": 1},
-        LISANet: {"p_select": 0.2, "alpha": 0.7, "mix": "mixup"},
-    }.get(learner, {}) | {"random_state": 3}
-    one = net(learner, **own)
+@pytest.mark.filterwarnings("ignore:pairs. expected the classes:UserWarning")  # hardly trained
+@pytest.mark.parametrize(
+    ("learner", "own"),
+    [
+        (ERMNet, {}),
+        (IRMNet, {"penalty_weight": 2.0, "penalty_anneal_epochs": 1}),
+        (LISANet, {"p_select": 0.2, "alpha": 0.7}),
+        (AgreementNet, {"weight": 2.0, "pair_batch_size": 32, "beta": 1.5}),
+    ],
+)
+def test_parameters_clones_pickles_and_seeds(learner, own):
+    fit_params = {"environments": PLACES}
+    one = net(learner, **own, random_state=3)
+    if learner is AgreementNet:
+        fit_params = {}
+        one.set_params(pairs=(X, X / 2))
     other = clone(one)
     assert own.items() <= other.get_params().items()
     assert other.get_params().keys() == one.get_params().keys()
     before = np.random.get_state()[1].copy()  # noqa: NPY002
-    one.fit(X, Y, environments=PLACES)
+    one.fit(X, Y, **fit_params)
     assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
     assert_array_equal(pickle.loads(pickle.dumps(one)).predict(X), one.predict(X))
-    torch.manual_seed(0)
-    other.fit(X, Y, environments=PLACES)
-    assert_array_equal(weights(one)[0], weights(other)[0])
-    torch.manual_seed(0)
-    other.set_params(random_state=4).fit(X, Y, environments=PLACES)
-    assert (weights(one)[0] != weights(other)[0]).any()
+    for seed, same in ((3, True), (4, False)):
+        torch.manual_seed(0)
+        other.set_params(random_state=seed).fit(X, Y, **fit_params)
+        assert bool((weights(one)[0] == weights(other)[0]).all()) == same
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
@@ -323,18 +303,10 @@ def test_a_search_by_agreement():
 
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_callbacks(learner):
-    seen = []
-
-    def views(valid):
-        row, label = valid[0]
-        seen.append((row.shape, int(label)))
-        return valid, valid.dataset.__class__(0.5 * X[valid.indices], Y[valid.indices])
-
     fitted = net(
         learner,
         callbacks=[
             ("pa", PAEarlyStopping((X, 0.5 * X), patience=2)),
-            ("views", PAScoring(views, name="views")),
             ("train_acc", EpochScoring("accuracy", on_train=True, name="train_acc")),
             (
                 "slow",
@@ -342,9 +314,8 @@ def test_callbacks(learner):
             ),
         ],
     ).fit(X, Y, environments=PLACES)
-    columns = ("pa", "views", "train_acc", "slow", "valid_acc", "valid_loss")
+    columns = ("pa", "train_acc", "slow", "valid_acc", "valid_loss")
     assert np.isfinite(fitted.history[-1, columns]).all()
-    assert seen[0][0] == (64,)
 
 
 def test_splits_and_loaders_of_the_user():
@@ -412,7 +383,6 @@ def test_a_split_that_keeps_one_environment():
         (LISANet, {"p_select": 1.5}, "p_select: expected a probability, got 1.5"),
         (LISANet, {"alpha": 0}, "alpha: expected a finite positive number, got 0"),
         (LISANet, {"mix": "cut"}, "mix: expected 'mixup' or 'cutmix', got 'cut'"),
-        (LISANet, {"mix": "cutmix"}, r"mix: expected images of shape .* got shape \(128, 64\)"),
     ],
 )
 def test_parameters_that_do_not_fit(learner, params, message):
@@ -435,7 +405,6 @@ def test_probabilities_with_their_own_criterion():
         fitted = net(learner, module=module, criterion=torch.nn.NLLLoss)
         logs = fitted.fit(X, Y, environments=PLACES).history[:, "train_loss"]
         assert np.isfinite(logs).all()
-    assert issubclass(ERMNet, NeuralNetClassifier)
 
 
 @pytest.mark.parametrize("kind", [ERMNet, IRMNet, LISANet])
@@ -476,3 +445,24 @@ def test_adversarial_nets_withstand_the_attack_and_name_wrong_parameters():
         net(AdversarialNet, attack="PGD").fit(X, Y)
     with pytest.raises(ValueError, match="clean_weight: expected a number in"):
         net(AdversarialNet, clean_weight=2).fit(X, Y)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.floats(0, 1), st.integers(1, 9), st.integers(1, 9), st.integers(0, 99))
+def test_cutmix_weighs_labels_by_pixels(weight, height, width, seed):
+    images = torch.zeros(2, 3, height, width)
+    images[1] = 1
+    given_ = images.clone()
+    mixed, own = cutmix(images, torch.tensor([1, 0]), weight, np.random.RandomState(seed))
+    assert_allclose(own, 1 - mixed[0].mean(), atol=1e-6)
+    assert_allclose(own, mixed[1].mean(), atol=1e-6)
+    assert own >= weight - 1e-6  # a box that is cut at the border is smaller
+    assert torch.equal(images, given_)
+
+
+def test_cutmix_in_training():
+    images = X.reshape(-1, 1, 8, 8)
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Flatten(), Linear())
+    fitted = net(LISANet, module=module, mix="cutmix", max_epochs=8)
+    assert fitted.fit(images, Y, environments=PLACES).score(images, Y) > 0.5

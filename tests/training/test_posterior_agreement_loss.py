@@ -11,7 +11,7 @@ import torch
 from pa_select import pa_kernel, posterior_agreement
 from pa_select.training import PosteriorAgreementLoss
 
-PRIORS = ["marginal", "uniform", [0.2, 0.3, 0.5]]
+PRIORS = ["marginal", "uniform"]
 
 
 def two_views(seed=0, n=40, k=3, dtype=torch.float64):
@@ -21,34 +21,30 @@ def two_views(seed=0, n=40, k=3, dtype=torch.float64):
     return [view.to(dtype).requires_grad_() for view in views]
 
 
-@pytest.mark.parametrize("prior", PRIORS, ids=str)
+@pytest.mark.parametrize("prior", PRIORS)
 @pytest.mark.parametrize("beta", [0.3, 1.0, 4.0])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_it_is_minus_the_kernel(prior, beta, weighted):
+def test_it_is_minus_the_kernel(prior, beta):
     a, b = two_views()
-    weight = torch.linspace(0, 3, 40) if weighted else None
-    found = PosteriorAgreementLoss(prior, beta)(a, b, weight)
-    given = {"prior": prior, "sample_weight": None if weight is None else weight.numpy()}
-    assert found.item() == pytest.approx(-float(pa_kernel(a.detach(), b.detach(), beta, **given)))
+    kernel = float(pa_kernel(a.detach(), b.detach(), beta, prior=prior))
+    assert PosteriorAgreementLoss(prior, beta)(a, b).item() == pytest.approx(-kernel)
 
 
-@pytest.mark.parametrize("prior", PRIORS, ids=str)
+@pytest.mark.parametrize("prior", PRIORS)
 def test_gradients_are_those_of_finite_differences(prior):
     a, b = two_views(n=6)
-    weight = torch.linspace(0.5, 2, 6)
     loss = PosteriorAgreementLoss(prior).double()
     loss.log_beta.data.fill_(0.4)
-    assert torch.autograd.gradcheck(lambda x, y: loss(x, y, weight), (a, b))
-    loss(a, b, weight).backward()
+    assert torch.autograd.gradcheck(loss, (a, b))
+    loss(a, b).backward()
     sides = []
     for step in (1e-5, -1e-5):
         shifted = PosteriorAgreementLoss(prior, math.exp(0.4 + step))
-        sides.append(shifted(a, b, weight).item())
+        sides.append(shifted(a, b).item())
     slope = (sides[0] - sides[1]) / 2e-5
     assert loss.log_beta.grad.item() == pytest.approx(slope, rel=1e-4, abs=1e-8)
 
 
-@pytest.mark.parametrize("prior", PRIORS, ids=str)
+@pytest.mark.parametrize("prior", PRIORS)
 def test_learning_beta_finds_the_certified_maximum(prior):
     a, b = (view.detach() for view in two_views(1, n=200))
     loss = PosteriorAgreementLoss(prior)
@@ -62,7 +58,7 @@ def test_learning_beta_finds_the_certified_maximum(prior):
     assert loss.beta == pytest.approx(best.beta, rel=0.02)
 
 
-@pytest.mark.parametrize("prior", PRIORS, ids=str)
+@pytest.mark.parametrize("prior", PRIORS)
 def test_at_the_best_beta_the_scale_of_the_logits_feels_no_force(prior):
     a, b = (view.detach() for view in two_views(2, n=200))
     beta = posterior_agreement(a, b, prior=prior, tol=1e-9).beta
@@ -112,23 +108,23 @@ def test_half_precision_and_autocast(dtype):
     assert torch.isfinite(loss.log_beta.grad)
 
 
-@pytest.mark.parametrize("prior", PRIORS, ids=str)
+@pytest.mark.parametrize("prior", PRIORS)
 def test_masked_classes_have_the_kernel_and_the_gradients_of_finite_differences(prior):
     a, b = (view.detach() for view in two_views(n=8))
     a[0, 1] = b[3, 2] = a[5, 0] = b[5, 0] = -math.inf
-    weight, log_beta = torch.linspace(0.5, 2, 8), 0.3
+    log_beta = 0.3
     loss = PosteriorAgreementLoss(prior).double()
     loss.log_beta.data.fill_(log_beta)
     views = [view.clone().requires_grad_() for view in (a, b)]
-    value = loss(*views, weight)
+    value = loss(*views)
     value.backward()
-    kernel = pa_kernel(a, b, math.exp(log_beta), prior=prior, sample_weight=weight.numpy())
+    kernel = pa_kernel(a, b, math.exp(log_beta), prior=prior)
     assert value.item() == pytest.approx(-kernel)
 
     def at(shift, side=0, row=0, column=0, log_beta=log_beta):
         moved = [a.clone(), b.clone()]
         moved[side][row, column] += shift
-        return PosteriorAgreementLoss(prior, math.exp(log_beta))(*moved, weight).item()
+        return PosteriorAgreementLoss(prior, math.exp(log_beta))(*moved).item()
 
     slope = (at(0, log_beta=log_beta + 1e-5) - at(0, log_beta=log_beta - 1e-5)) / 2e-5
     assert loss.log_beta.grad.item() == pytest.approx(slope, rel=1e-4, abs=1e-8)
@@ -138,16 +134,15 @@ def test_masked_classes_have_the_kernel_and_the_gradients_of_finite_differences(
             assert view.grad[row, column].item() == pytest.approx(slope, rel=1e-4, abs=1e-8)
 
 
-@pytest.mark.parametrize("prior", PRIORS, ids=str)
+@pytest.mark.parametrize("prior", PRIORS)
 def test_a_class_that_all_rows_mask_leaves_the_loss_of_the_others(prior):
     a, b = (view.detach() for view in two_views())
     a[:, 2] = b[:, 2] = -math.inf
     views = [view.requires_grad_() for view in (a, b)]
     others = [view.detach()[:, :2].requires_grad_() for view in (a, b)]
-    # A fixed prior keeps the share of the masked class.
-    kept = {"marginal": 1.0, "uniform": 2 / 3}.get(str(prior), 0.5)
-    of_others = prior if isinstance(prior, str) else [0.2 / 0.5, 0.3 / 0.5]
-    loss, reference = PosteriorAgreementLoss(prior), PosteriorAgreementLoss(of_others)
+    # The uniform prior keeps the share of the masked class.
+    kept = 1.0 if prior == "marginal" else 2 / 3
+    loss, reference = PosteriorAgreementLoss(prior), PosteriorAgreementLoss(prior)
     value, expected = loss(*views), reference(*others)
     value.backward()
     expected.backward()
@@ -165,38 +160,13 @@ def test_a_pair_without_a_common_class_is_infinitely_bad_and_moves_nothing():
     a, b = (view.detach() for view in two_views())
     a[4, 0] = -math.inf
     b[4, 1:] = -math.inf
-    weight = torch.ones(40, dtype=torch.float64)
     loss = PosteriorAgreementLoss()
     views = [view.clone().requires_grad_() for view in (a, b)]
-    value = loss(*views, weight)
+    value = loss(*views)
     value.backward()
     assert value.item() == math.inf == -pa_kernel(a, b, 1.0, prior="marginal")
     assert posterior_agreement(a, b, prior="marginal").beta == 0
     assert math.isfinite(loss.log_beta.grad.item())
-    assert all(bool(view.grad.isfinite().all()) for view in views)
-    # With no weight the pair is as good as absent.
-    weight[4] = 0
-    loss.zero_grad()
-    value = loss(a, b, weight)
-    value.backward()
-    rest = torch.arange(40) != 4
-    reference = PosteriorAgreementLoss()
-    expected = reference(a[rest], b[rest])
-    expected.backward()
-    assert value.item() == pytest.approx(expected.item())
-    assert loss.log_beta.grad.item() == pytest.approx(reference.log_beta.grad.item())
-
-
-def test_a_class_known_to_rows_without_weight_alone():
-    a, b = (view.detach() for view in two_views())
-    a[1:, 2] = b[1:, 2] = -math.inf
-    weight = torch.ones(40)
-    weight[0] = 0
-    views = [view.requires_grad_() for view in (a, b)]
-    value = PosteriorAgreementLoss()(*views, weight)
-    value.backward()
-    expected = PosteriorAgreementLoss()(a.detach()[1:, :2], b.detach()[1:, :2])
-    assert value.item() == pytest.approx(expected.item())
     assert all(bool(view.grad.isfinite().all()) for view in views)
 
 
@@ -229,39 +199,31 @@ def test_beta_stays_in_its_range_and_can_return():
 
 
 def test_copies_pickles_states_and_groups():
-    loss = PosteriorAgreementLoss([0.2, 0.3, 0.5])
+    loss = PosteriorAgreementLoss()
     loss.log_beta.data.fill_(0.7)
     a, b = two_views()
     for other in (deepcopy(loss), pickle.loads(pickle.dumps(loss))):
         assert other(a, b).item() == loss(a, b).item()
-    again = PosteriorAgreementLoss([0.2, 0.3, 0.5])
+    again = PosteriorAgreementLoss()
     again.load_state_dict(loss.state_dict())
     assert again.beta == loss.beta
     assert loss.parameter_group() == {"params": [loss.log_beta], "lr": 0.03, "weight_decay": 0.0}
     assert list(PosteriorAgreementLoss(beta=1.0).parameters()) == []
-    assert "beta='learn'" in repr(loss)
-    assert "prior='uniform', beta='0.5'" in repr(PosteriorAgreementLoss("uniform", 0.5))
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"prior": "flat"}, "prior: expected 'marginal', 'uniform' or positive"),
-        ({"prior": [0.5, 0.6]}, "prior: expected 'marginal', 'uniform' or positive"),
-        ({"prior": [1.0, 0.0]}, "prior: expected 'marginal', 'uniform' or positive"),
+        ({"prior": "flat"}, "prior: expected 'marginal' or 'uniform', got 'flat'"),
+        ({"prior": [0.5, 0.5]}, "prior: expected 'marginal' or 'uniform', got .0.5, 0.5"),
         ({"beta": "learnt"}, "beta: expected 'learn' or a positive number, got 'learnt'"),
-        (
-            {"beta": 0.0},
-            "beta: expected 'learn' or a positive number that .* got 0.0",
+        *(
+            (
+                {"beta": beta},
+                f"beta: expected 'learn' or a positive .* got {beta}".replace("+", "."),
+            )
+            for beta in (0.0, math.inf, None, True, 1e300, 1e-300)
         ),
-        (
-            {"beta": math.inf},
-            "beta: expected 'learn' or a positive number that .* got inf",
-        ),
-        ({"beta": None}, "beta: expected 'learn' or a positive number that .* got None"),
-        ({"beta": True}, "beta: expected 'learn' or a positive number that .* got True"),
-        ({"beta": 1e300}, "beta: expected 'learn' or a positive number that .* got 1e[+]300"),
-        ({"beta": 1e-300}, "beta: expected 'learn' or a positive number that .* got 1e-300"),
     ],
 )
 def test_bad_parameters(arguments, message):
@@ -284,22 +246,10 @@ def test_bad_batches():
             loss(first, second)
     with pytest.raises(ValueError, match="With skorch use AgreementNet"):
         loss(a, torch.zeros(40))  # skorch gives a criterion the labels
-    with pytest.raises(ValueError, match=r"sample_weight: expected shape \(40,\), got \(3,\)"):
-        loss(a, b, torch.ones(3))
-    for wrong in (-1.0, math.nan, math.inf):
-        weight = np.ones(40)
-        weight[7] = wrong
-        message = f"sample_weight: expected finite non-negative weights, got {wrong} in row 7"
-        with pytest.raises(ValueError, match=message):
-            loss(a, b, weight)
-    with pytest.raises(ValueError, match="sample_weight: expected a positive and finite sum"):
-        loss(a, b, np.zeros(40))
     for first, second, name in [(a.detach().numpy(), b, "a"), (a, b.detach().numpy(), "b")]:
         message = f"logits_{name}: expected a tensor of logits, got ndarray"
         with pytest.raises(TypeError, match=message):
             loss(first, second)
-    with pytest.raises(ValueError, match="prior: expected 3 probabilities, got 2"):
-        PosteriorAgreementLoss([0.5, 0.5])(a, b)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")

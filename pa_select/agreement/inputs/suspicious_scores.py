@@ -11,8 +11,8 @@ import torch
 
 from pa_select.agreement.inputs.problem import Problem
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.score_checks import are_probabilities, look_like_probabilities
-from pa_select.utils.typing import Floats, Ints, Mask
+from pa_select.utils.score_checks import look_like_probabilities
+from pa_select.utils.typing import Floats, Mask
 
 #: A warning is given if at least this share of the predictions is of one class, for at least
 #: this many pairs.
@@ -43,21 +43,9 @@ _SCORES_AT_ONCE = 1 << 20
 _SCORES_IN_BLOCK = 1 << 17
 
 
-def which_are_probabilities(a: torch.Tensor, b: torch.Tensor) -> list[bool]:
-    """Return which samples look like probabilities, also if the other one has logits."""
-    both = look_like_probabilities(a, b)
-    if any(both):
-        return both
-    alone = [look_like_probabilities(x)[0] for x in (a, b)]
-    if alone[0] == alone[1]:
-        return both
-    other = (b if alone[0] else a)[:_SAMPLED_ROWS]
-    # Two samples on one scale may differ in a few rows.
-    return both if are_probabilities(other).any() else alone
-
-
-def warn_of_probabilities(marks: Sequence[Sequence[bool]]) -> None:
+def warn_of_probabilities(problems: Sequence[Problem]) -> None:
     """Warn once if, in some problems, scores_a or scores_b look like probabilities."""
+    marks = [[look_like_probabilities(x)[0] for x in problem[:2]] for problem in problems]
     names = [
         name
         for name, some in zip(("scores_a", "scores_b"), zip(*marks, strict=True), strict=False)
@@ -69,11 +57,9 @@ def warn_of_probabilities(marks: Sequence[Sequence[bool]]) -> None:
     _warn_of_probabilities_in(names, where)
 
 
-def warn_of_samples(
-    samples: Sequence[torch.Tensor], weight: Floats, *, uniform: bool, numbers: Sequence[int]
-) -> None:
+def warn_of_samples(samples: Sequence[torch.Tensor], weight: Floats, *, uniform: bool) -> None:
     """Warn if samples look like probabilities or, with `uniform`, predict one class."""
-    names = [f"list_of_scores[{i}]" for i in numbers]
+    names = [f"list_of_scores[{i}]" for i in range(len(samples))]
     _warn_of_probabilities_in(list(compress(names, look_like_probabilities(*samples))), "")
     if not uniform or np.count_nonzero(weight) < FEWEST_PAIRS:
         return
@@ -199,28 +185,12 @@ def share_of_one_class(problem: Problem) -> float | None:
     if np.count_nonzero(weight) < FEWEST_PAIRS:
         return None
     step = max(len(a) // _SAMPLED_ROWS, 1)
-    if _share_of_first_predictions(a[::step], b[::step], weight[::step]) < _NEAR:
+    predicted = np.concatenate([x[::step].argmax(1).cpu().numpy() for x in (a, b)])
+    used = np.concatenate([weight[::step]] * 2)
+    if np.bincount(predicted, used).max() < _NEAR * used.sum():
         return None
     share = _largest_share(a, b, weight)
     return share if share >= LARGEST_SHARE else None
-
-
-def _share_of_first_predictions(a: torch.Tensor, b: torch.Tensor, weight: Floats) -> float:
-    """Return the weighted share of the most frequent prediction; the first of ties counts."""
-    predicted = np.concatenate([_first_predictions(x) for x in (a, b)])
-    if weight.strides == (0,):
-        return float(np.bincount(predicted).max()) / len(predicted)
-    used = np.concatenate([weight, weight])
-    total = float(used.sum())
-    return float(np.bincount(predicted, used).max()) / total if total else 1.0
-
-
-def _first_predictions(scores: torch.Tensor) -> Ints:
-    # For few rows numpy takes a third of torch's time, but it has no bfloat16.
-    if scores.device.type == "cpu" and scores.dtype != torch.bfloat16:
-        return scores.numpy().argmax(1)
-    predicted: Ints = scores.argmax(1).cpu().numpy()
-    return predicted
 
 
 def _largest_share(a: torch.Tensor, b: torch.Tensor, weight: Floats) -> float:

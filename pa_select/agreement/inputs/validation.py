@@ -9,11 +9,17 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import torch
 
-from pa_select.utils.arrays import as_array, as_numbers, n_axes
+from pa_select.utils.arrays import (
+    as_array,
+    as_numbers,
+    check_column,
+    check_weight_values,
+    n_axes,
+)
 from pa_select.utils.frames import reordered
 from pa_select.utils.score_checks import check_matrix
 from pa_select.utils.score_checks import check_tol as _check_tol
-from pa_select.utils.typing import Array, Floats, Labels, Prior, Scores, Vector, Weights
+from pa_select.utils.typing import Array, Floats, Ints, Labels, Prior, Scores, Vector, Weights
 
 #: The inverse of a smaller class probability could overflow.
 SMALLEST_PRIOR = 1e-100
@@ -73,6 +79,12 @@ def as_labels(values: Labels, name: str, rows: object = None) -> Array:
         # numpy lacks some floating types, such as bfloat16.
         return (tensor.double() if tensor.is_floating_point() else tensor).numpy()
     return as_array(values, name)
+
+
+def check_groups(groups: Labels, n: int, rows: object = None) -> Ints:
+    """Return the groups of n pairs, of one type and none missing, as integers."""
+    values = check_column(as_labels(groups, "groups", rows), n, "groups")
+    return np.unique(values, return_inverse=True)[1].astype(np.int64)
 
 
 def indexed(*samples: Any) -> Any:
@@ -146,16 +158,7 @@ def check_weight(
     weight = as_floats(sample_weight, name)
     if weight.shape != (n,):
         raise ValueError(f"{name}: expected shape ({n},), got {weight.shape}.")
-    wrong = ~(np.isfinite(weight) & (weight >= 0))
-    if wrong.any():
-        row = int(wrong.argmax())
-        raise ValueError(
-            f"{name}: expected finite non-negative weights, got {weight[row]} in row {row}."
-        )
-    with np.errstate(over="ignore"):
-        total = weight.sum()
-    if not 0 < total < np.inf and not (shard and total == 0):
-        raise ValueError(f"{name}: expected a positive and finite sum, got {total}.")
+    check_weight_values(weight, name, may_be_zero=shard)
     return weight
 
 

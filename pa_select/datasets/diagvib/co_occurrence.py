@@ -79,16 +79,6 @@ def co_occurrence(
     ['red', 'blue', 'red', 'green']
     >>> co_occurrence([7, 7, 4, 9], "2-CGO", first, unseen=True).tolist()
     ['green', 'green', 'blue', 'red']
-
-    Draw digits with such levels:
-
-    >>> from sklearn.datasets import load_digits
-    >>> from pa_select.datasets import FACTOR_LADDERS, factor_images
-    >>> X, y = load_digits(n_class=3, return_X_y=True)
-    >>> hues = co_occurrence(y, "ZSO", {0: "red", 1: "green", 2: "blue"})
-    >>> environment = {**FACTOR_LADDERS["hue shortcut"][0], "hue": hues}
-    >>> factor_images(X.reshape(-1, 8, 8) / 16, environment).shape
-    (537, 3, 32, 32)
     """
     if not isinstance(levels, Mapping):
         raise TypeError(f"levels: expected a mapping from class to level, got {levels!r}.")

@@ -37,7 +37,6 @@ def factor_images(
     factors: Any = None,
     *,
     size: int = 32,
-    spread: float = 1.0,
     random_state: RandomState = None,
 ) -> NDArray[np.float32]:
     """Draw grey images in colour on a grey canvas: one environment of DiagViB-6.
@@ -68,9 +67,6 @@ def factor_images(
     size : int, default=32
         Side of the canvas in pixels, at least 8; 128 in the papers. An image of normal scale
         takes 3/8 of it. Textures are recognisable from about 64 pixels on.
-    spread : float, default=1.0
-        Width of the levels as a share of that in DiagViB-6, in [0, 1]. With 0 each value is the
-        middle of its level, so images with the same shape and levels are equal.
     random_state : int, RandomState instance or None, default=None
         Seed of the values within the levels; None: the same ones in every call. An instance
         draws new ones in each call.
@@ -99,24 +95,14 @@ def factor_images(
 
     Examples
     --------
-    Pair each image with itself in another environment:
+    The same images in two environments, of which the second is blue:
 
     >>> from sklearn.datasets import load_digits
     >>> from pa_select.datasets import FACTOR_LADDERS, factor_images
-    >>> from pa_select.pairing import IdentityPairing, LabelPairing
-    >>> X, y = load_digits(n_class=4, return_X_y=True)
-    >>> images = X.reshape(-1, 8, 8) / 16
-    >>> first, second = (factor_images(images, e) for e in FACTOR_LADDERS["discriminability"][:2])
-    >>> first.shape
-    (720, 3, 32, 32)
-    >>> same = IdentityPairing()(first, second)
-
-    Pair each image with another image of its class in another environment:
-
-    >>> half = len(images) // 2
-    >>> other = LabelPairing()(first[:half], second[half:], y[:half], y[half:])
-    >>> bool((y[:half][other.a] == y[half:][other.b]).all())
-    True
+    >>> images = load_digits(n_class=4).images / 16
+    >>> red, blue = (factor_images(images, e) for e in FACTOR_LADDERS["discriminability"][:2])
+    >>> red.shape, bool(abs(red[:, 0] - blue[:, 2]).max() < 1e-5)
+    ((720, 3, 32, 32), True)
     """
     grey = numeric_rows(images, "images").values
     if grey.ndim != 3 or 0 in grey.shape[1:]:
@@ -131,11 +117,7 @@ def factor_images(
         raise TypeError(f"size: expected an integer, got {size!r}.")
     if size < 8:
         raise ValueError(f"size: expected at least 8 pixels, got {size}.")
-    if not isinstance(spread, numbers.Real) or isinstance(spread, bool):
-        raise TypeError(f"spread: expected a number, got {spread!r}.")
-    if not 0 <= spread <= 1:
-        raise ValueError(f"spread: expected a number in [0, 1], got {spread!r}.")
-    draws = 0.5 + spread * (seeded(random_state).random_sample((len(grey), 8)) - 0.5)
+    draws = seeded(random_state).random_sample((len(grey), 8))
     drawn = np.empty((len(grey), 3, size, size), dtype=np.float32)
     for start in range(0, len(grey), _CHUNK):
         part = slice(start, start + _CHUNK)

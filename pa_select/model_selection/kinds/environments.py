@@ -19,7 +19,6 @@ from pa_select.model_selection.kinds.kind import (
     check_text,
     made_by,
 )
-from pa_select.model_selection.new_site import new_site_columns
 from pa_select.model_selection.split_scores import (
     SAMPLE_X,
     Data,
@@ -30,6 +29,7 @@ from pa_select.model_selection.split_scores import (
 from pa_select.model_selection.table_columns import (
     ScoresOfMetric,
     environment_columns,
+    new_site_columns,
     split_scores_of,
 )
 from pa_select.pairing import pair_environments

@@ -12,9 +12,9 @@ from sklearn.exceptions import NotFittedError
 from pa_select.model_selection.fits import Split
 from pa_select.model_selection.kinds.kind import ExpectedElsewhere
 from pa_select.model_selection.kinds.sites import Site, is_adapted
-from pa_select.model_selection.new_site import new_site_columns
 from pa_select.model_selection.split_scores import SAMPLE_X, Data, Stacks
 from pa_select.model_selection.table_columns import (
+    new_site_columns,
     ranks,
     scores_and_errors,
     split_scores_of,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from pa_select.model_selection.fits import Split
+from pa_select.model_selection.rules import GuardedSelection, SelectionRule
 from pa_select.model_selection.split_scores import Data, Extra, PairsOfModels, Stacks
 from pa_select.model_selection.table_columns import ScoresOfMetric, split_scores_of
 from pa_select.scores.candidate_posterior import scores_of_pairs
@@ -225,6 +226,11 @@ class DataKind(ABC):
         """The environment of each row of X, or its group, if these are known."""
         known = self.rows.groups if self.strata is None else self.strata
         return None if known is None else np.asarray(known)
+
+    @staticmethod
+    def default_rule(score: str) -> SelectionRule:
+        """Return the rule of ``selection="guarded"``, the default, with a kind of this package."""
+        return GuardedSelection(score=score)
 
     @abstractmethod
     def compare(self, splits: list[Split], data: Data, weight: Floats | None) -> Comparison:

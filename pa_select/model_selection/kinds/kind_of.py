@@ -1,4 +1,4 @@
-"""Which kind of data a search has, by what its ``fit`` was given."""
+"""Which kind of data a search has, by what its ``fit`` was given, and its default rule."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pa_select.model_selection.kinds.folds import RepeatedFolds, SplitHalves
 from pa_select.model_selection.kinds.kind import DataKind, RowsOfX
 from pa_select.model_selection.kinds.pairs import PairedObjects
 from pa_select.model_selection.kinds.views import Views
+from pa_select.model_selection.rules import SelectionRule
 from pa_select.utils.typing import Search
 
 # By the argument of ``fit``, how a kind is made of the rows, the argument's value and the search.
@@ -21,6 +22,8 @@ _GIVEN: dict[str, Callable[[RowsOfX, Any, Search], DataKind]] = {
 }
 #: The arguments of ``fit`` that are data, beside X and y.
 ARGUMENTS = tuple(_GIVEN)
+# The kinds that a fitted search names in ``pairing_`` and that have a default rule of their own.
+_WITH_RULE: dict[Any, type[DataKind]] = {kind.pairing: kind for kind in (Views, PairedObjects)}
 
 
 def kind_of(rows: RowsOfX, search: Search, given: Mapping[str, Any]) -> DataKind:
@@ -56,3 +59,9 @@ def _of_pairing(rows: RowsOfX, pairing: Any, given: Mapping[str, Any]) -> DataKi
     if callable(pairing):
         return Environments(rows, given["environments"], pairing)
     return CustomPairs(rows, pairing, given.get("environments"))
+
+
+def default_rule(pairing: object, score: str) -> SelectionRule:
+    """Return the rule that is the default with the kind that a search names in ``pairing_``."""
+    kind = _WITH_RULE.get(pairing) if isinstance(pairing, str) else None
+    return DataKind.default_rule(score) if kind is None else kind.default_rule(score)

@@ -21,6 +21,7 @@ from pa_select.model_selection.kinds.kind import (
     RowsOfX,
 )
 from pa_select.model_selection.kinds.sites import Site, adapted_to_sites, make_sites
+from pa_select.model_selection.rules import BestExpected, SelectionRule
 from pa_select.model_selection.split_scores import SAMPLE_X, Data, PairsOfModels, Stacks
 from pa_select.utils.arrays import check_column
 from pa_select.utils.typing import Adapter, Floats, PairedRows, Search
@@ -46,6 +47,11 @@ class PairedObjects(DataKind):
         self._groups = None
         if rows.groups is not None:
             self._groups = check_column(rows.groups, len(rows.y), "groups")
+
+    @staticmethod
+    def default_rule(score: str) -> SelectionRule:
+        # The expected score says what agreement only hints at.
+        return BestExpected(score)
 
     def compare(self, splits: list[Split], data: Data, weight: Floats | None) -> Comparison:
         scores = ExpectedScores(self._sites, splits, self._groups, data, self._reference, weight)

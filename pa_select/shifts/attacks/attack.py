@@ -1,4 +1,4 @@
-"""The base class of attacks, which converts rows, bounds and labels to tensors and back."""
+"""The base class of attacks: rows to points and back, losses, steps within a ball."""
 
 from __future__ import annotations
 
@@ -12,13 +12,80 @@ import torch
 from scipy import sparse
 
 from pa_select.scores.modules import evaluation
-from pa_select.shifts.attacks.batch import Batch, length
 from pa_select.shifts.attacks.models import Differentiable, differentiable
 from pa_select.shifts.numeric_rows import check_bounds, is_frame, seeded
 from pa_select.shifts.shift import Shift, Shifted
 from pa_select.utils.arrays import check_column
 from pa_select.utils.frames import check_row_order
-from pa_select.utils.typing import Array, Bounds, Device, Labels, Model, RandomState, Rows
+from pa_select.utils.score_checks import check_count
+from pa_select.utils.typing import Bounds, Device, Labels, Model, RandomState, Rows
+
+Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+class Batch:
+    """Some attacked rows, as points of shape (n, d).
+
+    The rows have the precision in which they are returned, and the labels are column numbers of
+    the classes; None stands for the decisions at the first evaluated points. Points are clipped to
+    the box from `low` to `high`, each of shape (1,) or (d,). The attack increases or decreases the
+    `loss`.
+    """
+
+    def __init__(
+        self,
+        model: Differentiable,
+        rows: torch.Tensor,
+        labels: torch.Tensor | None,
+        low: torch.Tensor,
+        high: torch.Tensor,
+        loss: Loss,
+    ) -> None:
+        self._model, self._loss = model, loss
+        self._shape, self._dtype = rows.shape, rows.dtype
+        # In half precision, small steps would be rounded away.
+        work = torch.promote_types(rows.dtype, torch.float32)
+        self.points = rows.flatten(1).to(model.device, work)
+        self.labels = None if labels is None else labels.to(model.device)
+        self.low, self.high = low.to(model.device, work), high.to(model.device, work)
+
+    def rows(self, points: torch.Tensor) -> torch.Tensor:
+        """Convert points to rows of the original shape and precision."""
+        return points.to(self._dtype).reshape(self._shape)
+
+    def clip(self, points: torch.Tensor) -> torch.Tensor:
+        """Clip points to the box."""
+        return torch.clamp(points, self.low, self.high)
+
+    def logits(self, points: torch.Tensor) -> torch.Tensor:
+        """Return the scores of the classes, (n, n_classes)."""
+        return self._model.logits(self.rows(points))
+
+    def evaluate(self, points: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the loss and whether the decisions differ from the labels; both (n,)."""
+        logits = self.logits(points)
+        decisions = logits.detach().argmax(1)
+        if self.labels is None:
+            self.labels = decisions
+        # Far from the data, outputs may be nan; such points do not count as a success.
+        wrong = (decisions != self.labels) & ~logits.detach().isnan().any(1)
+        return self._loss(logits, self.labels), wrong
+
+    def differentiate(
+        self, points: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return the loss, whether the decisions differ, and the gradient of the loss (n, d)."""
+        points = points.detach().requires_grad_()
+        with torch.enable_grad():
+            loss, wrong = self.evaluate(points)
+            if not loss.requires_grad:
+                raise TypeError(
+                    "estimator: expected outputs that depend on the inputs differentiably, got "
+                    "outputs without a gradient."
+                )
+            # Only the inputs get gradients; those of the parameters stay as they are.
+            (gradient,) = torch.autograd.grad(loss.sum(), points)
+        return loss.detach(), wrong, torch.nan_to_num(gradient)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -64,7 +131,7 @@ class Attack(Shift):
 
     def _check(self) -> None:
         """Raise an error if a parameter is invalid."""
-        check_count(self.batch_size, "batch_size")
+        check_count(self.batch_size, "batch_size", "rows")
         if isinstance(self.norm, str) or self.norm not in (2, np.inf):
             raise ValueError(f"norm: expected 2 or np.inf, got {self.norm!r}.")
 
@@ -87,9 +154,9 @@ def tensor_of(X: Any, estimator: object) -> tuple[torch.Tensor, Callable[[torch.
 
     The rows must be finite real numbers, in the columns that the estimator was fitted to.
     """
-    restore: Callable[[torch.Tensor], Any] = _same
+    restore: Callable[[torch.Tensor], Any] = torch.Tensor.numpy
     if isinstance(X, torch.Tensor):
-        rows = X.detach()
+        rows, restore = X.detach(), lambda rows: rows
         if rows.dtype == torch.bool or rows.is_complex():
             raise TypeError(f"X: expected real numbers, got a tensor of {rows.dtype}.")
         rows = rows if rows.is_floating_point() else rows.double()
@@ -102,7 +169,8 @@ def tensor_of(X: Any, estimator: object) -> tuple[torch.Tensor, Callable[[torch.
         kept = array.dtype in (np.float16, np.float32)
         # torch needs contiguous, writable memory.
         rows = torch.from_numpy(np.require(array, array.dtype if kept else float, ["C", "W"]))
-        restore = _frame(X, estimator) if is_frame(X) else _array
+        if is_frame(X):
+            restore = _frame(X, estimator)
     if rows.ndim < 2 or not len(rows):
         raise ValueError(
             f"X: expected at least one row of shape (n, n_features, ...), got shape "
@@ -144,12 +212,6 @@ def columns_of(y: Labels, X: Any, model: Differentiable, row: torch.Tensor) -> t
     return torch.tensor(codes)
 
 
-def check_count(value: object, name: str) -> None:
-    """Raise an error unless the value is a positive integer."""
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name}: expected a positive integer, got {value!r}.")
-
-
 def _frame(X: Any, estimator: object) -> Callable[[torch.Tensor], Any]:
     names = getattr(estimator, "feature_names_in_", None)
     if names is not None and list(X.columns) != list(names):
@@ -157,15 +219,40 @@ def _frame(X: Any, estimator: object) -> Callable[[torch.Tensor], Any]:
     return lambda rows: type(X)(rows.numpy(), index=X.index, columns=X.columns)
 
 
-def _array(rows: torch.Tensor) -> Array:
-    return rows.numpy()
-
-
-def _same(rows: torch.Tensor) -> torch.Tensor:
-    return rows
-
-
 def _refuse(wrong: torch.Tensor, rows: torch.Tensor, expected: str) -> None:
     if wrong.any():
         where = tuple(wrong.nonzero()[0].tolist())
         raise ValueError(f"X: expected {expected}, got {rows[where].item()!r} in row {where[0]}.")
+
+
+def cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Return minus the log-probability of the labels, (n,)."""
+    return torch.nn.functional.cross_entropy(logits, labels, reduction="none")
+
+
+def margin(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Return the score of the label minus the highest other score, (n,)."""
+    label = labels[:, None]
+    return (logits.gather(1, label) - logits.scatter(1, label, -torch.inf).amax(1, True))[:, 0]
+
+
+def length(change: torch.Tensor, norm: float) -> torch.Tensor:
+    """Return the norms of the rows, (n,)."""
+    return torch.linalg.vector_norm(change, norm, dim=1)
+
+
+def direction(gradient: torch.Tensor) -> torch.Tensor:
+    """Scale gradients to Euclidean length 1; zero gradients stay zero."""
+    # Gradients of a confident classifier may be so small that their squares underflow.
+    largest = gradient.abs().amax(1, keepdim=True)
+    gradient = gradient / torch.where(largest > 0, largest, 1)
+    size = length(gradient, 2)[:, None]
+    return gradient / torch.where(size > 0, size, 1)
+
+
+def project_onto_ball(change: torch.Tensor, radius: Any, norm: float) -> torch.Tensor:
+    """Project rows onto a ball around 0; one radius for all rows, or one for each, (n, 1)."""
+    if norm == 2:
+        size = length(change, 2)[:, None]
+        return change * torch.where(size > radius, radius / size, 1)
+    return torch.clamp(change, -radius, radius)

@@ -8,8 +8,14 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 import torch
 
-from pa_select.shifts.attacks.attack import Attack, check_count
-from pa_select.shifts.attacks.batch import Batch, cross_entropy, direction, project_onto_ball
+from pa_select.shifts.attacks.attack import (
+    Attack,
+    Batch,
+    cross_entropy,
+    direction,
+    project_onto_ball,
+)
+from pa_select.utils.score_checks import check_count
 
 
 @dataclass(eq=False, repr=False)
@@ -103,16 +109,10 @@ class PGD(Attack):
         can lead from any point of the ball to any other.
     random_start : bool, default=True
         Whether to start at a random point of the ball instead of at the row.
-    bounds : pair of float or of arrays that fit a row, default=None
-        Smallest and largest value of the features. Rows must be within them before the attack
-        and are within them after it. None: no bounds.
-    batch_size : int, default=256
-        Number of rows that are differentiated together. The random start does not depend on it.
+    bounds, batch_size, device
+        As in `FGSM`. The random start does not depend on the size of the batches.
     random_state : int, RandomState instance or None, default=None
         Seed of the start; None: the same start in every call.
-    device : torch.device or str, default=None
-        Device for the computations of a scikit-learn model. None: the CPU. Modules and nets
-        stay on their device.
 
     See Also
     --------
@@ -154,7 +154,7 @@ class PGD(Attack):
 
     def _check(self) -> None:
         super()._check()
-        check_count(self.steps, "steps")
+        check_count(self.steps, "steps", "steps")
         size = self.step_size
         if size is not None and not (isinstance(size, numbers.Real) and 0 < size < np.inf):
             raise ValueError(f"step_size: expected a positive number or None, got {size!r}.")

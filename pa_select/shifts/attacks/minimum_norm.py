@@ -8,14 +8,15 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 import torch
 
-from pa_select.shifts.attacks.attack import Attack, check_count
-from pa_select.shifts.attacks.batch import (
+from pa_select.shifts.attacks.attack import (
+    Attack,
     Batch,
     direction,
     length,
     margin,
     project_onto_ball,
 )
+from pa_select.utils.score_checks import check_count
 
 # Required distance of a point beyond the boundary, in units of its rounding error.
 _ROUNDING = 16
@@ -40,16 +41,8 @@ class FMN(Attack):
         Largest norm that counts as a success, in the units of the features; `power` overrides
         it. The search does not depend on it, so one search without it gives the success rate
         at every ``max_norm``: the share of rows with ``norm <= max_norm``.
-    bounds : pair of float or of arrays that fit a row, default=None
-        Smallest and largest value of the features. Rows must be within them before the attack
-        and are within them after it. None: no bounds.
-    batch_size : int, default=256
-        Number of rows that are differentiated together.
-    random_state : int, RandomState instance or None, default=None
-        Not used; all attacks have this parameter.
-    device : torch.device or str, default=None
-        Device for the computations of a scikit-learn model. None: the CPU. Modules and nets
-        stay on their device.
+    bounds, batch_size, random_state, device
+        As in `FGSM`.
 
     See Also
     --------
@@ -106,7 +99,7 @@ class FMN(Attack):
 
     def _check(self) -> None:
         super()._check()
-        check_count(self.steps, "steps")
+        check_count(self.steps, "steps", "steps")
 
     def _attack(
         self, batch: Batch, power: float, rng: np.random.RandomState

@@ -29,12 +29,14 @@ class Differentiable(NamedTuple):
     ``logits`` maps a tensor of shape (n, ...) to one of shape (n, n_classes), in the precision and
     on the device of the model; a binary margin m becomes (-m / 2, m / 2). The mode of the modules
     is not changed: enter `pa_select.scores.modules.evaluation` with ``parts`` first. ``classes``
-    are those of the columns; None if only the outputs give their number.
+    are those of the columns; None if only the outputs give their number. The precision ``dtype``
+    is None if any will do.
     """
 
     logits: Function
     classes: Array | None
     device: torch.device
+    dtype: torch.dtype | None = None
     parts: tuple[torch.nn.Module, ...] = ()
 
 
@@ -51,7 +53,7 @@ def differentiable(estimator: Model | None, device: Device = None) -> Differenti
     if isinstance(final, torch.nn.Module):
         home, dtype = _device_and_dtype(final)
         classes = _known_classes(final)
-        model = _Model(lambda x: first_output(final(x)), classes, home, dtype, (final,))
+        model = Differentiable(lambda x: first_output(final(x)), classes, home, dtype, (final,))
     elif is_instance(final, "skorch", "NeuralNet"):
         if is_instance(final, "skorch", "NeuralNetRegressor"):
             raise TypeError(f"{_EXPECTED}, got a NeuralNetRegressor.")
@@ -73,17 +75,9 @@ def differentiable(estimator: Model | None, device: Device = None) -> Differenti
         x = x.to(model.device, model.dtype)
         for function in functions:
             x = function(x)
-        return _columns(model.outputs(x), final)[0]
+        return _columns(model.logits(x), final)[0]
 
-    return Differentiable(logits, model.classes, model.device, model.parts)
-
-
-class _Model(NamedTuple):
-    outputs: Function
-    classes: Array | None
-    device: torch.device
-    dtype: torch.dtype | None
-    parts: tuple[torch.nn.Module, ...] = ()
+    return model._replace(logits=logits)
 
 
 def _steps(estimator: Model | None) -> tuple[list[Any], Any]:
@@ -96,7 +90,7 @@ def _steps(estimator: Model | None) -> tuple[list[Any], Any]:
     return before, final
 
 
-def _of_net(net: Net) -> _Model:
+def _of_net(net: Net) -> Differentiable:
     net.check_is_fitted()
     device, dtype = _device_and_dtype(net.module_)
     parts = [getattr(net, f"{name}_") for name in (*net._modules, *net._criteria)]
@@ -109,7 +103,7 @@ def _of_net(net: Net) -> _Model:
         return result.clamp_min(torch.finfo(result.dtype).tiny).log() if probabilities else result
 
     modules = tuple(part for part in parts if isinstance(part, torch.nn.Module))
-    return _Model(outputs, _known_classes(net), device, dtype, modules)
+    return Differentiable(outputs, _known_classes(net), device, dtype, modules)
 
 
 def _known_classes(estimator: object) -> Array | None:
@@ -117,7 +111,7 @@ def _known_classes(estimator: object) -> Array | None:
     return None if known is None or not len(known) else np.asarray(known)
 
 
-def _of_classifier(model: Any, device: Device) -> _Model:
+def _of_classifier(model: Any, device: Device) -> Differentiable:
     if hasattr(model, "fit"):
         check_is_fitted(model)
     try:
@@ -126,10 +120,9 @@ def _of_classifier(model: Any, device: Device) -> _Model:
         raise ValueError(f"device: expected a torch device or None, got {device!r}.") from error
     outputs = classifier_twin(model, home)
     if outputs is None:
-        if model is None:
-            raise TypeError(f"{_EXPECTED} to aim the attack at, got None.")
-        raise TypeError(f"{_EXPECTED}, got {type(model).__name__}.")
-    return _Model(outputs, np.asarray(model.classes_), home, torch.float64)
+        got = "None" if model is None else type(model).__name__
+        raise TypeError(f"{_EXPECTED}, got {got}.")
+    return Differentiable(outputs, np.asarray(model.classes_), home, torch.float64)
 
 
 def _device_and_dtype(module: torch.nn.Module) -> tuple[torch.device, torch.dtype | None]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from skorch.dataset import unpack_data
 
-from pa_select.shifts.attacks import PGD
+from pa_select.shifts import PGD
 from pa_select.shifts.attacks.attack import Attack
 from pa_select.training.learners.base import LearnerNet
 
@@ -38,13 +38,8 @@ class AdversarialNet(LearnerNet):
         ``PGD(steps=10)``.
     clean_weight : float, default=0.0
         Weight of the loss of the rows as they are, in [0, 1].
-    criterion : class or instance, default=torch.nn.CrossEntropyLoss
-        A loss that takes logits.
-    random_state : int, RandomState instance or None, default=None
-        Not used; all learners have this parameter. Initial weights, dropout and the order of the
-        rows use torch's random state (``torch.manual_seed``), as with any skorch net.
-    **kwargs
-        Other parameters of `skorch.NeuralNetClassifier`.
+    criterion, random_state, **kwargs
+        As in `ERMNet`. The order of the rows, too, depends on torch's random state alone.
 
     References
     ----------
@@ -87,6 +82,8 @@ class AdversarialNet(LearnerNet):
     def train_step(self, batch: Any, **fit_params: Any) -> Any:
         """Take a step on a batch, which is attacked once."""
         X, y = unpack_data(batch)
+        # In the step and not in the loss, which some optimisers evaluate several times for one
+        # step.
         attack = PGD(steps=10) if self.attack is None else self.attack
         moved = attack(X, y, estimator=self.module_).X if self.clean_weight < 1 else X
         return super().train_step((_Attacked(moved, X), y), **fit_params)
@@ -100,6 +97,7 @@ class AdversarialNet(LearnerNet):
         if not isinstance(X, _Attacked):
             return super().get_loss(y_pred, y_true, X=X, training=training)
         attacked = super().get_loss(y_pred, y_true, X=X.X, training=training)
+        # The rows as they are need a forward pass of their own; adversarial training saves it.
         if not self.clean_weight:
             return attacked
         outputs = super().infer(X.clean)

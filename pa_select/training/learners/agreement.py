@@ -18,10 +18,12 @@ from pa_select.training.learners.pair_batches import LEAST_PAIRS, PairBatches, c
 from pa_select.training.posterior_agreement_loss import PosteriorAgreementLoss
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.score_checks import look_like_probabilities
-from pa_select.utils.typing import Array, Net, Prior
+from pa_select.utils.typing import Array, Net
 
 # Class shares that differ by more than chance at this level give a warning.
 _LEVEL = 1e-3
+# Share of the steps in which the weight rises: outputs of the first ones agree by chance.
+_RAMP = 0.2
 # The columns of the history.
 _COLUMNS = ("train_label_loss", "train_agreement", "beta")
 
@@ -52,26 +54,21 @@ class AgreementNet(LearnerNet):
         searches do not copy. A view is drawn anew in each step, with another `random_state` if it
         has one.
     weight : float, default=1.0
-        Weight of the agreement, in nats per pair; at least 0.
-    ramp : float, default=0.2
-        Share of all steps in which the weight rises from 0 to `weight`, in [0, 1].
+        Weight of the agreement, in nats per pair; at least 0. It is reached after a fifth of the
+        steps.
     pair_batch_size : int, default=64
         Number of pairs in each step, at least 2.
-    prior : {"marginal", "uniform"} or array-like of shape (n_classes,), default="marginal"
+    prior : {"marginal", "uniform"}, default="marginal"
         As in `PosteriorAgreementLoss`. With the uniform prior the net may give all rows one class.
     beta : "learn" or float, default="learn"
         As in `PosteriorAgreementLoss`. If learnt, it has a rate of 0.03 and no weight decay.
     augment : bool, default=True
         Whether the loss of the labels is the mean over the labelled rows and their views. Only if
         `pairs` has a view.
-    criterion : class or instance, default=torch.nn.CrossEntropyLoss
-        A loss that takes logits.
+    criterion, **kwargs
+        As in `ERMNet`.
     random_state : int, RandomState instance or None, default=None
-        Draws the pairs and the views; None draws always the same. Initial weights and dropout use
-        torch's random state (``torch.manual_seed``), as with any skorch net.
-    **kwargs
-        Other parameters of `skorch.NeuralNetClassifier`. The optimiser must take several groups of
-        parameters.
+        Draws the pairs and the views; None draws always the same. Otherwise as in `ERMNet`.
 
     Attributes
     ----------
@@ -102,8 +99,8 @@ class AgreementNet(LearnerNet):
     ``partial_fit`` does not. ``save_params(f_agreement_loss=...)`` saves the inverse temperature.
     Rows and views go through the module one after the other, so that layers such as BatchNorm
     average over all of them. ``set_params(lr=...)`` on a net that is initialised sets the rate of
-    the inverse temperature, too. A learnt inverse temperature needs an optimiser of several
-    groups of parameters; with LBFGS give a number.
+    the inverse temperature, too. With LBFGS, which takes one group of parameters, give a number
+    as `beta`.
 
     Examples
     --------
@@ -140,9 +137,8 @@ class AgreementNet(LearnerNet):
         *args: Any,
         pairs: tuple[Any, Any] | None = None,
         weight: float = 1.0,
-        ramp: float = 0.2,
         pair_batch_size: int = 64,
-        prior: Prior = "marginal",
+        prior: str = "marginal",
         beta: float | str = "learn",
         augment: bool = True,
         **kwargs: Any,
@@ -150,7 +146,6 @@ class AgreementNet(LearnerNet):
         super().__init__(module, *args, **kwargs)
         self.pairs = pairs
         self.weight = weight
-        self.ramp = ramp
         self.pair_batch_size = pair_batch_size
         self.prior = prior
         self.beta = beta
@@ -164,6 +159,7 @@ class AgreementNet(LearnerNet):
     def initialize_criterion(self) -> AgreementNet:
         """Make both losses; the inverse temperature is trained with the module."""
         super().initialize_criterion()
+        # The optimiser keeps the inverse temperature made here: a later change has no effect.
         self._made_for = repr((self.prior, self.beta))
         self.agreement_loss_ = PosteriorAgreementLoss(self.prior, self.beta)
         return self
@@ -173,6 +169,7 @@ class AgreementNet(LearnerNet):
         own = {id(p) for p in self.agreement_loss_.parameters()}
         others = [(name, p) for name, p in named_parameters if id(p) not in own]
         (groups, *rest), kwargs = super().get_params_for_optimizer(prefix, others)
+        # An optimiser that takes one group alone, such as LBFGS, works if beta is a number.
         if own:
             groups = [*groups, self.agreement_loss_.parameter_group()]
         return (groups, *rest), kwargs
@@ -197,8 +194,9 @@ class AgreementNet(LearnerNet):
     ) -> None:
         """Count the steps of the ramp, and forget the classes of the epoch before."""
         super().on_epoch_begin(net, dataset_train, dataset_valid, **kwargs)
+        # The number of batches is known only here, after the split into training and validation.
         n_steps = len(self.get_iterator(dataset_train, training=True))
-        self._n_ramp = self.ramp * self.max_epochs * n_steps
+        self._n_ramp = _RAMP * self.max_epochs * n_steps
         self._pair_counts = 0
 
     def on_train_end(self, net: Net, X: Any = None, y: Any = None, **kwargs: Any) -> None:
@@ -214,9 +212,11 @@ class AgreementNet(LearnerNet):
         """Take a step on a batch of labelled rows and one of pairs."""
         X, y = unpack_data(batch)
         if self.augment and self._batches.view is not None:
+            # The labels hold for the views of their rows, too.
             X, y = torch.cat([X, self._batches.seen(X)]), torch.cat([y, y])
         self._step += 1
         pairs = self._batches.draw()
+        # torch would name neither the pairs nor the rows that differ.
         self._batches.check_like(pairs, X)
         return super().train_step((_WithPairs(X, pairs), y), **fit_params)
 
@@ -230,17 +230,22 @@ class AgreementNet(LearnerNet):
             return super().get_loss(y_pred, y_true, X=X, training=training)
         of_labels = super().get_loss(y_pred, y_true, X=X.X, training=training)
         first, second = (super(AgreementNet, self).infer(rows) for rows in X.pairs)
-        if self._step == 1:
-            _refuse_softmax(first.detach())
+        # Modules for skorch's default criterion end in a softmax.
+        if self._step == 1 and any(look_like_probabilities(first.detach())):
+            raise ValueError(
+                "module: expected one that returns logits, got rows of non-negative numbers that "
+                "sum to 1. Leave out the softmax at its end."
+            )
         of_pairs = self.agreement_loss_(first, second)
-        self._count_classes(first.detach())
+        counts = torch.bincount(first.detach().argmax(1), minlength=first.shape[1])
+        self._pair_counts = self._pair_counts + counts.cpu().numpy()
         found = of_labels.item(), -of_pairs.item(), self.agreement_loss_.beta
+        # Looked at only then: a look at every batch would cost a pass over the rows.
         if np.isnan(found[1]):
             self._batches.refuse_nan(X.pairs)
         for name, value in zip(_COLUMNS, found, strict=True):
             self.history.record_batch(name, value)
-        rise = min(self._step / self._n_ramp, 1.0) if self._n_ramp else 1.0
-        return of_labels + self.weight * rise * of_pairs
+        return of_labels + self.weight * min(self._step / self._n_ramp, 1.0) * of_pairs
 
     def _get_predict_nonlinearity(self) -> Callable[..., Any]:
         """Return what makes probabilities of the outputs."""
@@ -255,10 +260,6 @@ class AgreementNet(LearnerNet):
     def _default_callbacks(self) -> list[tuple[str, Any]]:
         columns = [(name, PassthroughScoring(name=name, on_train=True)) for name in _COLUMNS]
         return [*super()._default_callbacks, *columns]
-
-    def _count_classes(self, logits: torch.Tensor) -> None:
-        counts = torch.bincount(logits.argmax(1), minlength=logits.shape[1])
-        self._pair_counts = self._pair_counts + counts.cpu().numpy()
 
     def _warn_of_other_classes(self, y: Array, n_pairs: int) -> None:
         labelled = np.bincount(y.astype(np.intp), minlength=len(self.pair_classes_))
@@ -282,8 +283,6 @@ class AgreementNet(LearnerNet):
             raise ValueError(
                 f"weight: expected a finite number of at least 0, got {self.weight!r}."
             )
-        if not (isinstance(self.ramp, Real) and 0 <= self.ramp <= 1):
-            raise ValueError(f"ramp: expected a share in [0, 1], got {self.ramp!r}.")
         if not isinstance(self.pair_batch_size, (int, np.integer)) or self.pair_batch_size < 2:
             raise ValueError(
                 f"pair_batch_size: expected at least 2 pairs, got {self.pair_batch_size!r}."
@@ -293,17 +292,8 @@ class AgreementNet(LearnerNet):
                 f"pair_batch_size: expected at least {LEAST_PAIRS} pairs in a batch, got "
                 f"{self.pair_batch_size}. The marginal prior of so few rows is mostly chance."
             )
-        if isinstance(self.prior, str) and self.prior == "uniform":
+        if self.prior == "uniform":
             warn_caller(
                 "prior: expected 'marginal', got 'uniform'. A net that gives all rows the same "
                 "class has the highest agreement then."
             )
-
-
-def _refuse_softmax(outputs: torch.Tensor) -> None:
-    """Refuse a module that ends in a softmax, as modules for skorch's default criterion do."""
-    if any(look_like_probabilities(outputs)):
-        raise ValueError(
-            "module: expected one that returns logits, got rows of non-negative numbers that sum "
-            "to 1. Leave out the softmax at its end."
-        )

@@ -34,19 +34,17 @@ class LearnerNet(NeuralNetClassifier):
 
     def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Train from the start."""
-        self._check_parameters()
-        self._is_checked = True
-        if y is not None and np.asarray(y).dtype.kind in "OUS":
-            first = np.asarray(y).ravel().tolist()[0]
-            raise ValueError(f"y: expected numbers of classes from 0 on, got {first!r}.")
+        self._check_parameters()  # before the net forgets what it has learnt
         return super().fit(X, y, **fit_params)
 
     def partial_fit(
         self, X: Any, y: Any = None, classes: Labels | None = None, **fit_params: Any
     ) -> Any:
         """Continue training."""
-        if not self.__dict__.pop("_is_checked", False):  # `fit` calls this method
-            self._check_parameters()
+        self._check_parameters()
+        if y is not None and np.asarray(y).dtype.kind in "OUS":
+            first = np.asarray(y).ravel().tolist()[0]
+            raise ValueError(f"y: expected numbers of classes from 0 on, got {first!r}.")
         return super().partial_fit(X, y, classes, **fit_params)
 
     def infer(self, x: Any, **fit_params: Any) -> Any:

@@ -1,23 +1,144 @@
-"""Empirical risk minimisation over environments, the base of the other learners."""
+"""Empirical risk minimisation over environments; rows carry theirs from the data to the loss."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from skorch.dataset import Dataset, get_len, unpack_data
 from skorch.utils import to_tensor
+from torch.utils.data import Sampler, Subset
 
 from pa_select.training.learners.base import LearnerNet
-from pa_select.training.learners.environments import (
-    EnvironmentDataset,
-    EnvironmentSampler,
-    InEnvironment,
-    environment_numbers,
-    numbers_of,
-    plain,
-    without_environments,
-)
-from pa_select.utils.typing import Labels
+from pa_select.utils.arrays import check_column
+from pa_select.utils.typing import Ints, Labels
+
+#: The key of a dict X that holds environments.
+KEY = "environments"
+
+
+class InEnvironment(NamedTuple):
+    """The inputs of the module and their environment; loaders stack both."""
+
+    X: Any
+    environment: torch.Tensor
+
+
+class EnvironmentDataset(Dataset):
+    """A dataset whose rows carry a number for their environment.
+
+    It is a skorch Dataset, since callbacks read rows and labels only from those.
+    """
+
+    def __init__(self, dataset: Any, environments: Ints) -> None:
+        self.dataset = dataset
+        self.environments = environments
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: Any) -> tuple[InEnvironment, Any]:
+        X, y = unpack_data(self.dataset[index])
+        return InEnvironment(X, self.environments[index]), y
+
+    @property
+    def X(self) -> Any:
+        """The rows without their environments."""
+        return self.dataset.X
+
+    @property
+    def y(self) -> Any:
+        """The labels."""
+        return self.dataset.y
+
+
+class EnvironmentSampler(Sampler[int]):
+    """Every row once, in an order that spreads each environment evenly.
+
+    Batches of any size then hold about the same share of every environment.
+    """
+
+    def __init__(
+        self, environments: Ints, random_state: np.random.RandomState, shuffle: bool
+    ) -> None:
+        self.environments = environments
+        self.random_state = random_state
+        self.shuffle = shuffle
+
+    def __len__(self) -> int:
+        return len(self.environments)
+
+    def __iter__(self) -> Iterator[int]:
+        position = np.empty(len(self))
+        for environment in np.unique(self.environments):
+            rows = np.flatnonzero(self.environments == environment)
+            start = 0.5
+            if self.shuffle:
+                # A start of its own keeps environments of equal size from taking turns in one
+                # order.
+                rows, start = self.random_state.permutation(rows), self.random_state.uniform()
+            position[rows] = (np.arange(len(rows)) + start) / len(rows)
+        yield from np.argsort(position, kind="stable").tolist()
+
+
+def environment_numbers(X: Any, environments: Labels | None) -> Ints:
+    """Return a number for each row's environment, from the argument or else from a dict X.
+
+    At least two environments are needed, and none may be missing.
+    """
+    if environments is None and isinstance(X, Mapping):
+        environments = X.get(KEY)
+    if environments is None:
+        raise ValueError(
+            "environments: expected the environment of each row, in fit(X, y, "
+            f"environments=...) or as X[{KEY!r}] of a dict X, got None."
+        )
+    if isinstance(environments, torch.Tensor):
+        environments = environments.cpu()
+    names, numbers = np.unique(
+        check_column(environments, get_len(X), "environments"), return_inverse=True
+    )
+    if len(names) < 2:
+        raise ValueError(f"environments: expected at least two, got only {names.tolist()[0]!r}.")
+    # Loaders stack numbers to tensors; names of any type they cannot stack.
+    return numbers.astype(np.int64)
+
+
+def without_environments(X: Any) -> Any:
+    """Return X without environments, as the module takes it."""
+    if isinstance(X, Mapping) and KEY in X:
+        return {name: values for name, values in X.items() if name != KEY}
+    return X
+
+
+def numbers_of(dataset: Any) -> Ints:
+    """Return the environments of the training rows, at least two."""
+    numbers = _numbers_of(dataset)
+    if len(np.unique(numbers)) < 2:
+        raise ValueError(
+            "train_split: expected training rows of at least two environments, got one."
+        )
+    return numbers
+
+
+def _numbers_of(dataset: Any) -> Ints:
+    if isinstance(dataset, EnvironmentDataset):
+        return dataset.environments
+    if isinstance(dataset, Subset):
+        return _numbers_of(dataset.dataset)[np.asarray(dataset.indices)]
+    raise ValueError(
+        "train_split: expected training rows that are a torch Subset of those given, got "
+        f"{type(dataset).__name__}."
+    )
+
+
+def plain(dataset: Any) -> Any:
+    """Return a subset for validation without environments."""
+    if isinstance(dataset, Subset) and isinstance(dataset.dataset, EnvironmentDataset):
+        return Subset(dataset.dataset.dataset, dataset.indices)
+    return dataset
 
 
 class ERMNet(LearnerNet):
@@ -87,32 +208,9 @@ class ERMNet(LearnerNet):
         ValueError
             If a parameter or the environments do not fit; the message names them.
         """
+        # Before skorch forgets the training so far.
         numbers = environment_numbers(X, environments)
         return super().fit(X, y, environments=numbers, **fit_params)
-
-    def partial_fit(
-        self,
-        X: Any,
-        y: Any = None,
-        classes: Labels | None = None,
-        environments: Labels | None = None,
-        **fit_params: Any,
-    ) -> ERMNet:
-        """Continue training.
-
-        Parameters
-        ----------
-        X, y, classes, **fit_params
-            As in skorch.
-        environments : array-like of shape (n,)
-            As in `fit`.
-
-        Returns
-        -------
-        self
-        """
-        numbers = environment_numbers(X, environments)
-        return super().partial_fit(X, y, classes, environments=numbers, **fit_params)
 
     def fit_loop(
         self, X: Any, y: Any = None, epochs: Any = None, environments: Any = None, **kwargs: Any
@@ -138,6 +236,7 @@ class ERMNet(LearnerNet):
             return super().get_iterator(dataset)
         numbers = numbers_of(dataset)
         options = {"batch_size": self.batch_size, **self.get_params_for("iterator_train")}
+        # skorch's sign for all rows, which it resolves in a method that is not called here.
         if options["batch_size"] == -1:
             options["batch_size"] = len(dataset)
         shuffle = options.pop("shuffle", True)
@@ -163,6 +262,7 @@ class ERMNet(LearnerNet):
         """Return the risk in each environment of a batch."""
         y_true = to_tensor(y_true, device=y_pred.device)
         environment = environment.to(y_pred.device)
+        # An environment without rows in this batch has no risk, rather than the risk nan.
         parts = [environment == number for number in torch.unique(environment)]
         return torch.stack(
             [super(ERMNet, self).get_loss(y_pred[rows], y_true[rows]) for rows in parts]

@@ -10,8 +10,7 @@ import torch
 from numpy.typing import NDArray
 from skorch.dataset import unpack_data
 
-from pa_select.training.learners.environments import InEnvironment
-from pa_select.training.learners.erm import ERMNet
+from pa_select.training.learners.erm import ERMNet, InEnvironment
 from pa_select.utils.typing import Index
 
 
@@ -44,10 +43,8 @@ class LISANet(ERMNet):
     criterion : class or instance, default=torch.nn.CrossEntropyLoss
         A loss that takes logits. The loss of a mixture is the weighted mean of the losses
         with both labels; for the cross-entropy this equals the loss with the mixed label.
-    random_state : int, RandomState instance or None, default=None
-        Orders the rows and mixes them; otherwise as in `ERMNet`.
-    **kwargs
-        Other parameters of `skorch.NeuralNetClassifier`.
+    random_state, **kwargs
+        As in `ERMNet`; the random state also mixes the rows.
 
     Notes
     -----
@@ -109,11 +106,13 @@ class LISANet(ERMNet):
         """Return the weighted loss of both labels; in validation the loss of the label."""
         if not isinstance(X, _Mixed):
             return super().get_loss(y_pred, y_true, X=X, training=training)
+        # Two losses, and not one mixed label, so that any criterion works.
         row, partner = (super(LISANet, self).get_loss(y_pred, y) for y in (y_true, X.y_partner))
         return X.weight * row + (1 - X.weight) * partner
 
     def _mixed(self, X: InEnvironment, y: torch.Tensor) -> _Mixed:
         labels, environments = y.cpu().numpy(), X.environment.cpu().numpy()
+        # One strategy and one weight for the whole batch, as in the authors' code.
         within = self.random_.uniform() < self.p_select
         weight = self.random_.beta(self.alpha, self.alpha)
         same, other = (environments, labels) if within else (labels, environments)

@@ -51,6 +51,7 @@ class PairBatches:
 
     def draw(self) -> tuple[Any, Any]:
         """Return the next batch of both rows of the pairs."""
+        # The end of one order and the start of the next share a batch, so all have one size.
         while len(self._order) < self._batch_size:
             self._order = np.r_[self._order, self._random_state.permutation(len(self))]
         rows, self._order = self._order[: self._batch_size], self._order[self._batch_size :]
@@ -108,6 +109,7 @@ def check_pairs(pairs: object) -> tuple[Any, Any]:
             "pairs: expected a tuple (rows, rows measured again) or (rows, view), got "
             f"{type(pairs).__name__}{got}."
         )
+    # Swapped by mistake; a Dataset may be callable, but has a length.
     if is_view(pairs[0]) and not hasattr(pairs[0], "__len__"):
         raise TypeError(f"pairs: expected rows first, then their view, got {pairs[0]!r} first.")
     return pairs[0], pairs[1]
