@@ -16,7 +16,8 @@ that the papers used, which have to be on the disk; nothing is downloaded:
   neighbours as pairs. ``DIR`` has the folder of the package wilds, such as ``waterbirds_v1.0``.
 
 The ResNets are torchvision's. For images of at most 32 pixels the first convolution is 3 x 3, and
-there is no max pooling, as is usual for CIFAR-10. CUDA is told to be deterministic.
+there is no max pooling, as is usual for CIFAR-10. ``--weights`` may come from other classes, but
+not from a net with another first convolution. CUDA is told to be deterministic.
 
 Each training has a folder in ``--output``: ``epochs.csv`` has a line for every epoch,
 ``logits.npy`` the scores of all validation rows in every epoch, ``rows.npz`` their classes and
@@ -146,28 +147,39 @@ def new_module(n_classes, network, size, weights):
     if network == "small":
         module = selection.Net(n_classes)
     else:
-        from torchvision.models import get_model
-
+        try:
+            from torchvision.models import get_model
+        except (ImportError, RuntimeError) as error:  # there is none, or one for another torch
+            wanted = f"torchvision for {network} and torch {torch.__version__}"
+            raise SystemExit(f"--network: expected {wanted}, got: {error}") from None
         module = get_model(network, num_classes=n_classes)
         if size <= 32:  # the usual first layers would leave 8 x 8 places
             module.conv1 = torch.nn.Conv2d(3, 64, 3, padding=1, bias=False)
             torch.nn.init.kaiming_normal_(module.conv1.weight, mode="fan_out")
             module.maxpool = torch.nn.Identity()
     if weights:
-        given, own = torch.load(weights, weights_only=True), module.state_dict()
+        given = torch.load(weights, map_location="cpu", weights_only=True)
+        own = module.state_dict()
         kept = {name: v for name, v in given.items() if name in own and v.shape == own[name].shape}
-        if len(own) - len(kept) > 2:  # the last layer may have had other classes
-            lacking = next(name for name in own if name not in kept)
-            raise SystemExit(f"--weights: expected {lacking} of {network}, got none that fits.")
+        for name in list(own)[:-2]:  # the last layer may have had other classes
+            # Older files, as torchvision publishes them, do not count batches.
+            if name not in kept and not name.endswith("num_batches_tracked"):
+                wanted = f"{name} of {network} with shape {tuple(own[name].shape)}"
+                found = f"shape {tuple(given[name].shape)}" if name in given else "none"
+                raise SystemExit(f"--weights: expected {wanted}, got {found}.")
         module.load_state_dict(kept, strict=False)
     return module
 
 
+def module_of(options):
+    how = {name: getattr(options, name) for name in ("network", "size", "weights")}
+    return partial(new_module, **how)
+
+
 def settings_of(options, lr):
     """Return how a net is made and trained, as arguments of skorch."""
-    how = {name: getattr(options, name) for name in ("network", "size", "weights")}
     return {
-        "module": partial(new_module, **how),
+        "module": module_of(options),
         "optimizer": torch.optim.Adam,
         "lr": lr,
         "batch_size": options.batch_size,
@@ -443,6 +455,10 @@ def main(arguments=None):
             setattr(options, name, value)
     if options.data_dir and options.output.exists() and not options.resume:
         parser.error(f"--output: {options.output} is there; --resume goes on with it")
+    if options.dataset == "cifar10" and options.size != 32:
+        parser.error(f"--size: expected 32 for cifar10, got {options.size}")
+    if options.data_dir:
+        module_of(options)(2)  # refuses what is not there before the data are read
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # or CUDA is not deterministic
     torch.use_deterministic_algorithms(True, warn_only=True)
     named = [*DEFAULTS[options.dataset], "batch_size"]

@@ -303,8 +303,30 @@ def test_images_for_training_are_shifted_and_mirrored(script):
     assert image.sum() == 3
 
 
-def test_small_images_keep_their_places(script):
-    pytest.importorskip("torchvision")
+class ResNet(torch.nn.Sequential):
+    """The first and the last layers of torchvision's ResNet18."""
+
+    def __init__(self, n_classes):
+        super().__init__()
+        self.conv1 = torch.nn.Conv2d(3, 64, 7, stride=2, padding=3, bias=False)
+        self.bn1 = torch.nn.BatchNorm2d(64)
+        self.maxpool = torch.nn.MaxPool2d(3, stride=2, padding=1)
+        self.avgpool = torch.nn.AdaptiveAvgPool2d(1)
+        self.flatten = torch.nn.Flatten()
+        self.fc = torch.nn.Linear(64, n_classes)
+
+
+@pytest.fixture
+def resnets(monkeypatch):
+    """Let the script make ResNets where torchvision cannot be imported."""
+    try:
+        import torchvision.models  # noqa: F401
+    except (ImportError, RuntimeError):  # there is none, or it is for another build of torch
+        models = SimpleNamespace(get_model=lambda name, num_classes: ResNet(num_classes))
+        monkeypatch.setitem(sys.modules, "torchvision.models", models)
+
+
+def test_small_images_keep_their_places(script, resnets):
     small, large = (script.new_module(10, "resnet18", size, None) for size in (32, 96))
     assert small.conv1.kernel_size == (3, 3)
     assert large.conv1.kernel_size == (7, 7)
@@ -356,24 +378,44 @@ class Domains(torch.utils.data.Dataset):
         return self.images[row], self.y_array[row], self.metadata_array[row]
 
 
-def test_epochs_of_domains_are_selected(script, monkeypatch, tmp_path, run, data):
+SIZES = {"train": 160, "val": 60, "test": 80}
+
+
+@pytest.fixture
+def asked(script, monkeypatch):
+    """Load domains in place of a data set, and keep what was asked for."""
     pytest.importorskip("PIL")
-    sizes = {"train": 160, "val": 60, "test": 80}
     asked = []
 
     def load(name, root, split, transform):
         asked.append((name, root, split))
-        return WILDSData(Domains(sizes[split], len(split)), "place", transform=transform)
+        return WILDSData(Domains(SIZES[split], len(split)), "place", transform=transform)
 
     monkeypatch.setattr(script, "WILDSData", SimpleNamespace(load=load))
+    return asked
+
+
+def test_epochs_of_domains_are_selected(asked, tmp_path, run, data):
     learners = ["--learners", "ERM", "IRM"]
     table = run("waterbirds", data, "--size=16", "--epochs=6", "--lr=0.01", *learners)
-    assert asked == [("waterbirds", str(tmp_path), split) for split in sizes]
+    assert asked == [("waterbirds", str(tmp_path), split) for split in SIZES]
     assert table.groupby("learner").size().to_dict() == {"ERM": RULES, "IRM": RULES}
     worst = table[["average", "worst environment", "worst group"]]
     assert (worst.diff(axis=1).iloc[:, 1:] <= 1e-9).all(axis=None)
     by_rule = table[table["learner"] == "ERM"].set_index("rule")["average"]
     assert by_rule["best epoch"] == by_rule.max() > 90
+
+
+@pytest.mark.parametrize("size", [32, 33])
+def test_resnets_pair_domains_by_their_features(size, asked, resnets, tmp_path, run, data):
+    few = ["--epochs=1", "--learners=ERM", f"--size={size}"]
+    assert len(run("waterbirds", data, "--network=resnet18", *few)) == RULES
+    checkpoint = next((tmp_path / "output").glob("*network resnet18*/checkpoint.pt"))
+    first = torch.load(checkpoint, weights_only=False)["module"]["conv1.weight"]
+    assert first.shape == ((64, 3, 3, 3) if size == 32 else (64, 3, 7, 7))
+    rows = np.load(checkpoint.with_name("rows.npz"))
+    a, b = rows["nearest neighbours"]
+    assert_array_equal(rows["y"][a], rows["y"][b])
 
 
 @pytest.mark.filterwarnings("ignore:The given NumPy array is not writable:UserWarning")
@@ -403,5 +445,44 @@ def test_weights_of_a_file_are_where_training_begins(script, tmp_path):
         for name, value in before.state_dict().items():
             assert torch.equal(after.state_dict()[name], value)
     torch.save({"other": torch.ones(3)}, file)
-    with pytest.raises(SystemExit, match=r"--weights: expected 0\.weight of small, got none"):
+    lacking = r"--weights: expected 0\.weight of small with shape \(16, 3, 3, 3\), got none"
+    with pytest.raises(SystemExit, match=lacking):
         script.new_module(3, "small", 32, file)
+
+
+def test_weights_of_older_files_and_of_gpus_fit(script, tmp_path, monkeypatch):
+    given = script.new_module(7, "small", 32, None).state_dict()
+    given = {name: v + 1 for name, v in given.items() if not name.endswith("tracked")}
+    # The file says that all was on a GPU.
+    monkeypatch.setattr(torch.serialization, "location_tag", lambda storage: "cuda:0")
+    torch.save(given, tmp_path / "weights.pt")
+    found = script.new_module(3, "small", 32, tmp_path / "weights.pt").state_dict()
+    for name in list(given)[:-2]:
+        assert torch.equal(found[name], given[name])
+
+
+def test_no_layer_but_the_last_is_left_as_it_was(script, resnets, tmp_path):
+    file = tmp_path / "weights.pt"
+    torch.save(script.new_module(10, "resnet18", 96, None).state_dict(), file)
+    for n_classes in (10, 3):
+        script.new_module(n_classes, "resnet18", 96, file)
+        wanted = r"conv1\.weight of resnet18 with shape \(64, 3, 3, 3\)"
+        with pytest.raises(SystemExit, match=f"{wanted}, got shape \\(64, 3, 7, 7\\)"):
+            script.new_module(n_classes, "resnet18", 32, file)
+
+
+def test_what_cannot_be_trained_is_refused_before_data_are_read(
+    run, data, tmp_path, monkeypatch, capsys
+):
+    with pytest.raises(SystemExit):
+        run("cifar10", data, "--size=64")
+    assert "--size: expected 32 for cifar10, got 64" in capsys.readouterr().err
+    torch.save({}, tmp_path / "weights.pt")
+    with pytest.raises(SystemExit, match="--weights: expected 0"):
+        run("mnist", data, f"--weights={tmp_path / 'weights.pt'}")
+    for module in [name for name in sys.modules if name.split(".")[0] == "torchvision"]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "torchvision", None)
+    with pytest.raises(SystemExit, match="--network: expected torchvision for resnet18 and torch"):
+        run("mnist", data, "--network=resnet18")
+    assert not (tmp_path / "output").exists()
