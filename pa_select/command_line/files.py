@@ -156,10 +156,13 @@ def _are_probabilities(tables: Sequence[Table]) -> bool:
 
 def _warn_of_numbered_rows(name: str, values: Array, columns: list[str]) -> None:
     """Warn if a column has a whole number for each row, as ids are, and so is no class."""
-    if len(values) < _MANY_IDS or _are_whole(values):  # votes may differ in each row, too
-        return
+    rows = np.arange(len(values))
+    # Votes may differ in each row, too, but they do not count the rows.
+    may_be_ids = len(rows) >= _MANY_IDS and not _are_whole(values)
     for of_class, scores in zip(columns, values.T, strict=True):
-        if _are_whole(scores) and len(np.unique(scores)) == len(scores):
+        counts = len(rows) > 2 and any(np.array_equal(scores, rows + first) for first in (0, 1))
+        differs = may_be_ids and _are_whole(scores) and len(np.unique(scores)) == len(scores)
+        if counts or differs:
             output.warn(
                 f"{name}: column {of_class!r} has another whole number in each row, but is read "
                 f"as the scores of a class; {_LEAVE_OUT}."

@@ -94,10 +94,14 @@ def test_a_column_of_ids_is_noticed(ids, run):
     status, _, error = run("score", "a.csv", "b.csv")
     assert (status, error.count("\n")) == (0, 2)
     assert "warning: b.csv: column 'id' has another whole number in each row, but is read" in error
-    # Votes are whole numbers, too, and may all differ.
+    # Votes are whole numbers, too, and may all differ, but not count the rows.
     votes = np.column_stack([ids, 2 * np.array(ids), ids])
     pd.DataFrame(votes, columns=NAMES).to_csv("votes.csv", index=False)
-    assert "whole number" not in run("score", "votes.csv", "votes.csv")[2]
+    counts = ids[0] < 2
+    assert ("whole number" in run("score", "votes.csv", "votes.csv")[2]) == counts
+    few = pd.DataFrame(A[:5], columns=NAMES).assign(id=ids[:5])
+    few.to_csv("few.csv", index=False)
+    assert ("whole number" in run("score", "few.csv", "few.csv")[2]) == counts
 
 
 @pytest.mark.parametrize("option", [(), ("--probabilities",)])
