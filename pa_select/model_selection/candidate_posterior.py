@@ -63,7 +63,7 @@ def candidate_posterior(
     parts : {"folds", "halves"}, default=None
         "folds": each part is a test fold. "halves": it is half of the test folds of a repetition.
         None: "halves" for a fitted search of regressors, since a few large errors decide which
-        one is best on a single fold, and for `splits` of fewer than ten test rows; otherwise
+        one is best on a single fold, and for `splits` of fewer than five test rows; otherwise
         "folds". A table does not say what it is of.
 
     Returns

@@ -479,7 +479,7 @@ class PACommittee(
         Notes
         -----
         The parts are the pairs of five random folds of the rows, in ten repetitions, or halves of
-        these with fewer than 50 rows; for regressors ten random halves and the rest. If a metric
+        these with fewer than 25 rows; for regressors ten random halves and the rest. If a metric
         is not defined on the rows of a fold, such as the log-loss without a row of some class, the
         folds are stratified.
 

@@ -21,7 +21,7 @@ _FOLDS, _REPETITIONS = 5, 10
 # Sites, paired objects, or the folds of a repetition are halved so many times.
 _HALVINGS = 10
 # Folds of fewer rows than this in the mean are joined to halves.
-_FEWEST_ROWS = 10
+_FEWEST_ROWS = 5
 # Scores of a part that differ by no more than this, relative to the larger one, are equal: sums
 # of the same numbers in another order differ by rounding.
 _ROUNDING = 1e-12
