@@ -366,3 +366,20 @@ def test_few_made_shifts_look_like_exchanged_objects():
     order = np.r_[1, 0, 2:40]
     named = sum(0 in _exchanged(a, b[order]) for a, b in pairs)
     assert named > len(pairs) / 2
+
+
+def test_the_short_table_of_the_page_of_pairs_is_that_of_its_files():
+    import pandas as pd
+
+    page, figures = (ROOT / "docs/paired.rst").read_text(), ROOT / "docs/figures"
+    rules = ["expected score (PASearchCV's default)", "labels of the pairs"]
+    for start, name, column in (
+        ('"642 tablets', "two_spectrometers_pairs", "tablets, 40 pairs"),
+        ('"corn', "two_spectrometers_pairs", "corn, 20 pairs"),
+        ('"sixteen', "unlabelled_pairs", "40 pairs"),
+    ):
+        values = pd.read_csv(figures / f"{name}.csv", index_col=0)[column]
+        expected, labels = values[rules]
+        adapted = values[f"with adapter: {rules[0]}"]
+        line = page[page.index(f"   {start}") :].split("\n")[0]
+        assert line.endswith(f", {expected}, {adapted}, {labels}")
