@@ -329,4 +329,4 @@ def test_the_other_parts_of_a_table_are_kept(monkeypatch, tmp_path):
     pd.testing.assert_frame_equal(kept, others)
     new = found[found["part"] == "regressors"]
     assert set(new["rows"]) == {"60"}
-    assert set(new["draws"]) == {str(study.MORE_DRAWS)}
+    assert set(new["draws"]) == {str(study.MORE_DRAWS['regressors'])}
