@@ -196,6 +196,9 @@ class _ScoresInFile:
 
 def _read(chunks: Any) -> Iterator[tuple[torch.Tensor, torch.Tensor, Floats | None]]:
     """Yield the checked scores and weights of each chunk."""
+    if not hasattr(chunks, "__iter__") and hasattr(chunks, "__len__"):
+        # A torch Dataset may have no end but its length.
+        chunks = map(chunks.__getitem__, range(len(chunks)))
     try:
         opened = iter(chunks)
     except TypeError as error:

@@ -8,10 +8,12 @@ import re
 import sys
 import warnings
 from argparse import Namespace
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO, TextIOWrapper
+from itertools import chain, islice
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -51,7 +53,7 @@ _NAMED = 5
 # A matrix, the names of its columns, and those of its rows.
 _Content = tuple[Array, list[str] | None, list[str] | None]
 # The cells of the lines of a csv file.
-_Rows = list[list[str]]
+_Rows = Iterator[list[str]]
 
 
 class InputError(Exception):
@@ -154,10 +156,13 @@ def _are_probabilities(tables: Sequence[Table]) -> bool:
 
 def _warn_of_numbered_rows(name: str, values: Array, columns: list[str]) -> None:
     """Warn if a column has a whole number for each row, as ids are, and so is no class."""
-    if len(values) < _MANY_IDS or _are_whole(values):  # votes may differ in each row, too
-        return
+    rows = np.arange(len(values))
+    # Votes may differ in each row, too, but they do not count the rows.
+    may_be_ids = len(rows) >= _MANY_IDS and not _are_whole(values)
     for of_class, scores in zip(columns, values.T, strict=True):
-        if _are_whole(scores) and len(np.unique(scores)) == len(scores):
+        counts = len(rows) > 2 and any(np.array_equal(scores, rows + first) for first in (0, 1))
+        differs = may_be_ids and _are_whole(scores) and len(np.unique(scores)) == len(scores)
+        if counts or differs:
             output.warn(
                 f"{name}: column {of_class!r} has another whole number in each row, but is read "
                 f"as the scores of a class; {_LEAVE_OUT}."
@@ -466,17 +471,17 @@ def _parquet(file: BinaryIO, strings: bool) -> _Content:
 
 
 def _csv(file: BinaryIO, of_rows: Callable[[_Rows], _Content], strings: bool) -> _Content:
-    lines = list(TextIOWrapper(file, encoding="utf-8-sig", newline=""))
-    mark = _mark_between_cells(lines, strings)
-    stripped = (line.strip() for line in lines) if mark == " " else lines
-    reader = csv.reader(stripped, delimiter=mark, skipinitialspace=mark == " ", strict=True)
-    rows = list(filter(None, reader))
-    if mark != ",":
-        rows = _with_points(rows)
+    text = TextIOWrapper(file, encoding="utf-8-sig", newline="")
+    mark = _mark_between_cells(list(islice(filter(str.strip, text), 2)), strings)
+    text.seek(0)
+    lines = map(str.strip, text) if mark == " " else text
+    reader = csv.reader(lines, delimiter=mark, skipinitialspace=mark == " ", strict=True)
+    rows: _Rows = filter(None, reader)
     try:
-        return of_rows(rows)
-    except InputError:
-        commented = (number for number, line in enumerate(lines, 1) if line.startswith("#"))
+        return of_rows(rows if mark == "," else _with_points(list(rows)))
+    except (InputError, csv.Error):
+        text.seek(0)
+        commented = (number for number, line in enumerate(text, 1) if line.startswith("#"))
         if number := next(commented, 0):
             raise InputError(
                 f"expected a row of cells in each line, got a comment in line {number}; delete "
@@ -485,68 +490,71 @@ def _csv(file: BinaryIO, of_rows: Callable[[_Rows], _Content], strings: bool) ->
         raise
 
 
-def _mark_between_cells(lines: list[str], strings: bool) -> str:
-    """Return what separates the cells of a csv file; names in quotes may have any character.
+def _mark_between_cells(first: list[str], strings: bool) -> str:
+    """Return what separates the cells of a csv file whose first two lines are given.
 
-    A decimal comma or a blank in a name is no mark if there are others. In R's tables of one
-    column line 1 has no mark. Strings have blanks, unless the names of rows are numbers or quoted.
+    Names may have marks, too, and numbers decimal commas, but rarely in both lines. In R's tables
+    of one column line 1 has no mark. Strings have blanks, unless the names of rows are numbers or
+    quoted.
     """
-    first = [re.sub('"[^"]*"', "", line.strip()) for line in lines[:2]]
-    for line in first:
-        for mark in ";\t,":
-            if mark in line:
-                return mark
-    if strings:
-        is_named = [re.match(_NAMED_ROW, line) is not None for line in lines[:2]]
-        return " " if is_named == [False, True] else ","
-    return " " if first and " " in first[0] else ","
+    unquoted = [re.sub('"[^"]*"', "", line.strip()) for line in first]
+    marks = ";\t," if strings else ";\t, "
+    of_both = (mark for mark in marks if all(mark in line for line in unquoted))
+    of_one = (mark for line in unquoted for mark in marks if mark in line)
+    if mark := next(chain(of_both, of_one), ""):
+        return mark
+    is_named = [re.match(_NAMED_ROW, line) is not None for line in first]
+    return " " if is_named == [False, True] else ","
 
 
-def _with_points(rows: _Rows) -> _Rows:
+def _with_points(rows: list[list[str]]) -> _Rows:
     """Return cells with points in decimal numbers; a comma is one unless others have points."""
     if any(re.fullmatch(_WITH_POINT, cell) for row in rows for cell in row):
-        return rows
-    return [
+        return iter(rows)
+    return (
         [cell.replace(",", ".") if re.fullmatch(_WITH_COMMA, cell) else cell for cell in row]
         for row in rows
-    ]
+    )
 
 
 def _csv_numbers(rows: _Rows, header: bool | None) -> _Content:
-    if not rows:
+    first = list(islice(rows, 2))
+    if not first:
         raise InputError("expected numbers, got an empty file.")
-    line_1 = rows[0]
+    line_1 = first[0]
     # R's write.table has no cell above the names of rows.
-    is_r = len(rows) > 1 and len(rows[1]) == len(line_1) + 1 and line_1[0].strip() != ""
+    is_r = len(first[-1]) == len(line_1) + 1 and line_1[0].strip() != ""
     if is_r and header is not False:
         header, line_1 = True, ["", *line_1]
     has_names = _are_names(line_1) if header is None else header
     # pandas leaves the name of its index empty.
     n_ids = int(has_names and not line_1[0].strip())
     names = line_1[n_ids:] if has_names else None
-    rows = rows[int(has_names) :]
-    _check_even(rows, len(line_1))
-    values = np.empty((len(rows), len(line_1) - n_ids))
-    for number, row in enumerate(rows):
+    values, ids, number = array("d"), list[str](), -1
+    for number, row in enumerate(chain(first[int(has_names) :], rows)):
+        _check_even(row, number, len(line_1))
+        cells = row[n_ids:]
+        ids += row[:n_ids]
         try:
-            values[number] = list(map(_number, row[n_ids:]))
+            # Python would take a number with underscores for one of its own.
+            values.extend(map(_number if "_" in "".join(cells) else float, cells))
         except ValueError:
-            why = _why_no_numbers(row[n_ids:], number, names)
+            why = _why_no_numbers(cells, number, names)
             raise InputError(f"expected numbers separated by commas, got {why}.") from None
-    return values, names, [row[0] for row in rows] if n_ids else None
+    matrix = np.asarray(values).reshape(number + 1, len(line_1) - n_ids)
+    return matrix, names, ids if n_ids else None
 
 
-def _check_even(rows: _Rows, n_cells: int) -> None:
-    """Refuse a line with another number of cells than the first one."""
-    for number, row in enumerate(rows):
-        if len(row) != n_cells:
-            advice = ""
-            if len(row) > n_cells and not _is_number(row[0]):
-                advice = "; names of rows with blanks need quotes, or tabs between the cells"
-            raise InputError(
-                f"expected {n_cells} cells in each line, as in the first, got {len(row)} in row "
-                f"{number}{advice}."
-            )
+def _check_even(row: list[str], number: int, n_cells: int) -> None:
+    """Refuse a row with another number of cells than the first line."""
+    if len(row) != n_cells:
+        advice = ""
+        if len(row) > n_cells and not _is_number(row[0]):
+            advice = "; names of rows with blanks need quotes, or tabs between the cells"
+        raise InputError(
+            f"expected {n_cells} cells in each line, as in the first, got {len(row)} in row "
+            f"{number}{advice}."
+        )
 
 
 def _are_names(cells: list[str]) -> bool:
@@ -562,15 +570,17 @@ def _are_names(cells: list[str]) -> bool:
     return not cells[0].strip() or not any(map(_is_number, cells))
 
 
-def _csv_labels(rows: _Rows, n: int) -> _Content:
+def _csv_labels(given: _Rows, n: int) -> _Content:
     """Read labels; a line 1 of strings is the name of the column if n more lines follow."""
+    rows = list(given)
     if not rows:
         raise InputError("expected labels, got an empty file.")
     # R's write.table has no cell above the names of rows.
     is_r = len(rows[0]) == 1 and {len(row) for row in rows[1:]} == {2}
     if is_r:
         rows = [["", *rows[0]], *rows[1:]]
-    _check_even(rows, len(rows[0]))
+    for number, row in enumerate(rows):
+        _check_even(row, number, len(rows[0]))
     cells = np.array(rows)
     has_ids = cells.shape[1] == 2 and not cells[0, 0].strip()
     if cells.shape[1] != 1 + has_ids:

@@ -192,7 +192,7 @@ class _Logits(torch.nn.Module):
             last, self._last = self._last, points.detach().clone()
             is_same = (
                 last is not None
-                and last.shape == points.shape
+                and (last.shape, last.dtype) == (points.shape, points.dtype)
                 and torch.allclose(points, last, rtol=0, atol=0, equal_nan=True)
             )
             self._n_same = self._n_same + 1 if is_same else 0

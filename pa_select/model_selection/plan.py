@@ -535,7 +535,8 @@ def _check_data(
         kind = "a regressor, " if of_regressors else ""
         raise ValueError(
             f"estimator: expected a classifier, got {kind}{type(inside).__name__}. A regressor "
-            "needs pairs: fit(X, y, paired=(X_a, X_b)). Without pairs "
+            "needs pairs: fit(X, y, paired=(X_a, X_b)), or GridSearchCV with "
+            "scoring=expected_scorer(X_a, X_b). Without pairs "
             "PACommittee(GridSearchCV(...)) keeps the regressors that the data cannot tell apart, "
             "and new_site_interval says what their scores at several sites mean for a new one. To "
             "predict classes by a regressor, wrap it as a classifier that has a decision_function."

@@ -84,7 +84,7 @@ class LayerFeatures:
         """
         import torch
 
-        from pa_select.scores.modules import outputs_of
+        from pa_select.scores.modules import in_batches
         from pa_select.utils.estimators import first_output, module_of
 
         module = module_of(self.module)
@@ -100,8 +100,7 @@ class LayerFeatures:
             )
         )
         try:
-            for _ in outputs_of(module, torch.as_tensor(X), self.batch_size):
-                pass
+            in_batches(module, torch.as_tensor(X), self.batch_size, keep=lambda output: None)
         finally:
             hook.remove()
         features: Floats = torch.cat(seen).double().numpy()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -30,19 +30,26 @@ def module_scores(module: torch.nn.Module, X: Rows, batch_size: int) -> tuple[to
     inputs = X if isinstance(X, torch.Tensor) else as_tensor(X, "X")
     if not inputs.ndim or not len(inputs):
         raise ValueError(f"X: expected at least one row, got shape {tuple(inputs.shape)}.")
-    outputs = [first_output(batch) for batch in outputs_of(module, inputs, batch_size)]
+    outputs = in_batches(module, inputs, batch_size, first_output)
     scores, classes = _columns(torch.cat(outputs), module)
     check_n_rows(len(scores), inputs, type(module).__name__)
     return scores, classes
 
 
-def outputs_of(module: torch.nn.Module, rows: torch.Tensor, batch_size: int) -> Iterator[Any]:
-    """Compute a module's outputs for batches of rows, on its device and in its precision."""
-    parameter = next(module.parameters(), torch.empty(0))
+def in_batches(
+    module: torch.nn.Module, rows: torch.Tensor, batch_size: int, keep: Callable[[Any], Any]
+) -> list[Any]:
+    """Compute a module in batches of rows, on its device and in its precision.
+
+    Returns what `keep` takes from the output of each batch.
+    """
+    parameter = next(filter(torch.is_floating_point, module.parameters()), torch.empty(0))
+    kept = []
     with evaluation(module):
         for batch in torch.split(rows, batch_size):
             dtype = parameter.dtype if batch.is_floating_point() else batch.dtype
-            yield module(batch.to(parameter.device, dtype))
+            kept.append(keep(module(batch.to(parameter.device, dtype))))
+    return kept
 
 
 def net_scores(net: Net, X: Rows) -> tuple[torch.Tensor, Array]:

@@ -156,8 +156,11 @@ def new_site_interval(
     """
     check_level(confidence_level)
     scale = _check_bounds(bounds)
-    # Results are known by an attribute: their class is in a room above this one.
-    if isinstance(scores, (list, tuple)) and all(hasattr(one, "n_pairs") for one in scores):
+    # Results are known by an attribute that no other result has, such as an agreement: their
+    # class is in a room above this one.
+    if isinstance(scores, (list, tuple)) and all(
+        hasattr(one, "validation_score") for one in scores
+    ):
         if sizes is None and scale.is_rate:
             sizes = [one.n_pairs for one in scores]
         scores = [one.score for one in scores]

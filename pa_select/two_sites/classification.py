@@ -198,11 +198,8 @@ class Classification:
             tested = labelled.tested
             right = joined(outputs()).predicted == labelled.y[tested]
             n = effective_number(right, labelled.groups[tested], labelled.n)
-        disagreement, n_pairs = (
-            self.disagreement(outputs_a, outputs_b),
-            len(outputs_a[0].predicted),
-        )
-        low, high = accuracy_interval(score, n, disagreement, n_pairs)
+        disagreement = self.disagreement(outputs_a, outputs_b)
+        low, high = accuracy_interval(score, n, disagreement, len(outputs_a[0].predicted))
         return float(low), float(high)
 
 

@@ -193,15 +193,23 @@ def _warn_of_missing_values(X_a: Rows, X_b: Rows, name_b: str) -> None:
     )
 
 
-def doubts_of_pairing(X_a: Rows, X_b: Rows, name_a: str, name_b: str) -> list[str]:
+def compared_objects(n: int) -> Ints:
+    """Return the numbers of those of n objects that `doubts_of_pairing` looks at, ascending."""
+    return np.sort(np.random.default_rng(0).permutation(n)[:_MOST_COMPARED])
+
+
+def doubts_of_pairing(
+    X_a: Rows, X_b: Rows, name_a: str, name_b: str, numbers: Ints | None = None
+) -> list[str]:
     """Return what to warn of if the two rows of objects do not seem to be of the same one.
 
     They may resemble each other no more than those of other objects, or some were exchanged.
+    `numbers` are those of the objects, if only the `compared_objects` of more are given.
     """
     a, b = _numbers(X_a), _numbers(X_b)
     if a is None or b is None or len(a) < FEW_PAIRS or np.isnan(a).any() or np.isnan(b).any():
         return []
-    some = np.sort(np.random.default_rng(0).permutation(len(a))[:_MOST_COMPARED])
+    some = compared_objects(len(a))
     a, b = _moderate(a[some]), _moderate(b[some])
     expected = f"{name_a} and {name_b}: expected row i of both to be the same object, got"
     if not _resemble_pairwise(a, b):
@@ -213,7 +221,8 @@ def doubts_of_pairing(X_a: Rows, X_b: Rows, name_a: str, name_b: str) -> list[st
     strangers = _exchanged(a, b) if a.shape == b.shape else ()
     if not len(strangers):
         return []
-    named = [f"{i} of {name_a} with {j} of {name_b}" for i, j in some[strangers[:3]].tolist()]
+    known = some if numbers is None else numbers
+    named = [f"{i} of {name_a} with {j} of {name_b}" for i, j in known[strangers[:3]].tolist()]
     more = f" and {len(strangers) - 3} more" if len(strangers) > 3 else ""
     return [
         f"{expected} {len(strangers)} of {len(some)} rows that resemble another object's row much "

@@ -272,8 +272,8 @@ class Expected:
     def posterior(self) -> CandidatePosterior | None:
         """Compute the posterior over the models; None without two parts that have scores.
 
-        A part is one of five random folds of the labelled rows, or for regressors half of these
-        rows, with half of the pairs.
+        A part is one of five random folds of the labelled rows, or half of these folds if there
+        are fewer than 50 rows, or for regressors half of these rows, with half of the pairs.
         """
         if len(self._y) < 2:
             return None

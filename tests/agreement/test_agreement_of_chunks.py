@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from pa_select import (
     agreement_of_chunks,
@@ -78,12 +78,32 @@ def test_chunks_of_any_type():
     same(agreement_of_chunks(single, device=torch.device("cpu")), posterior_agreement(a, b))
 
 
+class Endless(Dataset):
+    """Chunks that could be made for ever, as of random rows, if it had no length."""
+
+    def __init__(self, chunks):
+        self.chunks = chunks
+
+    def __len__(self):
+        return len(self.chunks)
+
+    def __getitem__(self, i):
+        if i > 10:
+            raise AssertionError("read beyond its length")
+        return self.chunks[i % len(self.chunks)]
+
+
 def test_what_can_be_read():
     a, b, _ = scores()
     expected = posterior_agreement(a, b)
     rows = TensorDataset(torch.tensor(a), torch.tensor(b))
     chunks = cut((a, b), [100, 200])
-    for readable in (tuple(chunks), iter(chunks), DataLoader(rows, batch_size=64)):
+    for readable in (
+        tuple(chunks),
+        iter(chunks),
+        DataLoader(rows, batch_size=64),
+        Endless(chunks),
+    ):
         same(agreement_of_chunks(readable), expected)
 
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -93,10 +94,14 @@ def test_a_column_of_ids_is_noticed(ids, run):
     status, _, error = run("score", "a.csv", "b.csv")
     assert (status, error.count("\n")) == (0, 2)
     assert "warning: b.csv: column 'id' has another whole number in each row, but is read" in error
-    # Votes are whole numbers, too, and may all differ.
+    # Votes are whole numbers, too, and may all differ, but not count the rows.
     votes = np.column_stack([ids, 2 * np.array(ids), ids])
     pd.DataFrame(votes, columns=NAMES).to_csv("votes.csv", index=False)
-    assert "whole number" not in run("score", "votes.csv", "votes.csv")[2]
+    counts = ids[0] < 2
+    assert ("whole number" in run("score", "votes.csv", "votes.csv")[2]) == counts
+    few = pd.DataFrame(A[:5], columns=NAMES).assign(id=ids[:5])
+    few.to_csv("few.csv", index=False)
+    assert ("whole number" in run("score", "few.csv", "few.csv")[2]) == counts
 
 
 @pytest.mark.parametrize("option", [(), ("--probabilities",)])
@@ -252,6 +257,31 @@ def test_other_marks_between_columns_are_read(names, mark, point, run):
     assert found["score"] == pytest.approx(MARGINAL.score, abs=1e-12)
 
 
+def test_a_table_of_r_may_have_blanks_and_decimal_commas():
+    Path("r.txt").write_text('"a" "b"\n"1" 0,5 1\n"2" 2,5 3\n')
+    found = read_table("r.txt")
+    assert (found.columns, found.ids) == (["a", "b"], ["1", "2"])
+    assert found.values.tolist() == [[0.5, 1], [2.5, 3]]
+
+
+@pytest.mark.parametrize("mark", [";", "\t", " "])
+def test_names_may_have_the_marks_of_other_files(mark):
+    Path("named.csv").write_text(f"a{mark}0,a{mark}1\n1,2.5\n3,4\n")
+    found = read_table("named.csv")
+    assert found.columns == [f"a{mark}0", f"a{mark}1"]
+    assert found.values.tolist() == [[1, 2.5], [3, 4]]
+
+
+def test_the_cells_of_a_large_file_are_never_all_in_memory():
+    np.savetxt("large.csv", np.arange(40_000).reshape(-1, 20), "%.9e", ",")
+    tracemalloc.start()
+    values = read_table("large.csv", header=False).values
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert values[-1, -1] == 39_999
+    assert most < 4 * values.nbytes  # strings would take thirteen times as much
+
+
 @pytest.mark.parametrize("names", ["", "u,v,w\n"])
 @pytest.mark.parametrize("mark", [";", "\t"])
 def test_other_marks_between_labels_are_read(names, mark, run):
@@ -292,6 +322,7 @@ def test_what_r_writes(mark, name, run, refused):
         ("u,v\n1,2\n3\n", "expected 2 cells in each line, as in the first, got 1 in row 1."),
         ("u;v\n1;2\n5;6\n3;4;5\n", "as in the first, got 3 in row 2."),
         ("u,v\n1,2\n# note\n3,4\n", "got a comment in line 3; delete"),
+        ('# made by "x" y\nu,v\n1,2\n', "got a comment in line 1; delete"),
         ("# made by a program\nu,v\n1,2\n", "got a comment in line 1; delete"),
         ("u,v,y\n0.2,0.8,v\n", "got 'v' in row 0, column 2 ('y'); if this column has labels"),
         ("u,v\n1_0,2\n", "got '1_0' in row 0, column 0 ('u')"),

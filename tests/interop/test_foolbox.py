@@ -1,6 +1,7 @@
 """Attacks of foolbox as shifts."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from pa_select import robustness_curve
-from pa_select.interop.foolbox import FoolboxAttack
+from pa_select.interop.foolbox import FoolboxAttack, _Logits
 from pa_select.shifts import FMN
 
 attacks = pytest.importorskip("foolbox").attacks
@@ -25,6 +26,14 @@ SMALLEST = {
     "DeepFool, largest change": attacks.LinfDeepFoolAttack(),
     "FMN, sum of changes": attacks.L1FMNAttack(steps=100),
 }
+
+
+def test_points_may_come_in_another_precision():
+    scores = _Logits(SimpleNamespace(logits=lambda points: 2 * points), SMALLEST["DeepFool"])
+    for dtype in (torch.float32, torch.float64):
+        torch.testing.assert_close(
+            scores(torch.ones(3, 2, dtype=dtype)), torch.full((3, 2), 2.0, dtype=dtype)
+        )
 
 
 @pytest.fixture(scope="module")

@@ -246,7 +246,7 @@ def test_the_error_of_whole_environments_is_that_of_their_rows():
     np.testing.assert_allclose(mixed["se_test_score"], by_rows)
 
 
-@pytest.mark.filterwarnings("error", "ignore:The chosen candidate may have")
+@pytest.mark.filterwarnings("error", "ignore:The chosen candidate may be no better than chance")
 def test_parts_without_a_class_say_nothing_of_the_error():
     data, y, site = new_sites(0)
     y = np.where(np.arange(400) % 40 == 0, 1, 0)  # at most 3 of the 100 rows of a site

@@ -239,6 +239,33 @@ def nets():
     )
 
 
+class Counting(nn.Module):
+    """A module whose first parameter is an integer, as of a quantised one."""
+
+    def __init__(self, net):
+        super().__init__()
+        self.n_bits = nn.Parameter(torch.tensor(8), requires_grad=False)
+        self.net = net
+
+    def forward(self, x):
+        return self.net(x)
+
+
+def test_rows_get_the_precision_of_the_first_parameter_with_a_floating_one():
+    net = Net()
+    torch.testing.assert_close(class_scores(Counting(net), X)[0], class_scores(net, X)[0])
+
+
+def test_a_module_of_wrong_outputs_is_left_as_it_was():
+    net = nn.Sequential(Net(), nn.Identity())
+    net[1].forward = lambda x: {"hidden": x}
+    net[0].eval()
+    with pytest.raises(TypeError, match="expected a module that returns a tensor") as _kept:
+        class_scores(net, X)
+    assert torch.is_grad_enabled()
+    assert [part.training for part in (net, *net)] == [True, False, True]
+
+
 def test_skorch_nets_give_logits(nets):
     for net in nets:
         net.module_.train()

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy import optimize, stats
 
-from pa_select import new_site_interval
+from pa_select import candidate_posterior, new_site_interval, posterior_agreement
 
 INF = math.inf
 
@@ -164,6 +164,16 @@ def test_coverage(n_sites, heavy):
 def test_errors(arguments, options, message):
     with pytest.raises((TypeError, ValueError), match=message):
         new_site_interval(*arguments, **options)
+
+
+def test_scores_of_other_results_are_no_rates():
+    right = np.array([[9.0, 8.0, 2.0], [8.0, 9.0, 3.0]])
+    for other in (
+        posterior_agreement(right, right[::-1]),
+        candidate_posterior(right, right[::-1]),
+    ):
+        with pytest.raises(TypeError, match=f"^scores: .* real .* a {type(other).__name__}"):
+            new_site_interval([other] * 3)
 
 
 def test_sizes_are_looked_up_by_the_index_of_the_scores():

@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from pa_select import PASearchCV, SiteAdapter, expected_score
 from pa_select.command_line.command import main
-from pa_select.two_sites.paired_rows import doubts_of_pairing
+from pa_select.two_sites.paired_rows import compared_objects, doubts_of_pairing
 
 X, Y = load_digits(return_X_y=True)
 # Dim scans of another scanner, with noise.
@@ -86,6 +86,27 @@ def test_the_command_line_says_it_once_for_all_models(tmp_path, monkeypatch, cap
     errors = capsys.readouterr().err
     assert errors.count("the same object") == 1
     assert "3 of one_a.npy with 17 of one_b.npy" in errors
+
+
+def test_of_many_objects_the_compared_ones_are_named(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    a = MODEL.decision_function(X[1200:1600])
+    some, rows = compared_objects(len(a)), np.arange(len(a))
+    i, j = some[[30, 90]]
+    assert (i, j) != (30, 90)
+    rows[[i, j]] = j, i
+    b = a[rows] + np.random.default_rng(0).normal(scale=0.01, size=a.shape)
+    (said,) = doubts_of_pairing(a, b, "a.npy", "b.npy")
+    assert (
+        f"2 of 150 rows that resemble another object's row much more than their own ({i} of"
+        in said
+    )
+    scores = {"a": a, "b": b, "val": MODEL.decision_function(ROWS), "y": LABELS}
+    for name, values in scores.items():
+        np.save(f"{name}.npy", values)
+    files = ["a.npy", "b.npy", "--validation", "val.npy", "--labels", "y.npy"]
+    assert main(["expect", *files]) == 0
+    assert said in " ".join(capsys.readouterr().err.split())
 
 
 def test_few_pairs_and_other_columns_are_not_looked_at():
