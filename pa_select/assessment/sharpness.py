@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from sklearn.utils import check_random_state
 from torch import nn
-from torch.nn.utils import parameters_to_vector, vector_to_parameters
+from torch.nn.utils import vector_to_parameters
 
 from pa_select.assessment.norm_measures import folded
 from pa_select.scores.class_scores import columns_of
@@ -135,7 +135,7 @@ def sharpness(
     network = folded(module, "module")
     if next(network.parameters(), None) is None:
         raise ValueError("module: expected a network with parameters, got none.")
-    weights = parameters_to_vector(network.parameters()).detach()
+    weights = _joined(network.parameters())
     rows = X if isinstance(X, torch.Tensor) else torch.as_tensor(np.require(X, requirements="W"))
     n_classes = _outputs(network.requires_grad_(), rows[:1]).shape[1]
     known = np.asarray(getattr(module, "classes_", np.arange(n_classes)))
@@ -249,6 +249,12 @@ def _outputs(network: nn.Module, rows: torch.Tensor) -> torch.Tensor:
     return outputs
 
 
+def _joined(tensors: Iterable[torch.Tensor]) -> torch.Tensor:
+    """Return the numbers of tensors one after the other."""
+    # torch's `parameters_to_vector` fails on other layouts in memory, such as channels_last.
+    return torch.cat([tensor.detach().reshape(-1) for tensor in tensors])
+
+
 @dataclass(frozen=True)
 class _Disturbed:
     """A copy of a network, whose weights are replaced by disturbed ones."""
@@ -299,10 +305,10 @@ class _Disturbed:
         for rows, labels in zip(self.rows, self.labels, strict=True):
             outputs = _outputs(self.network, rows)
             loss = nn.functional.cross_entropy(outputs, labels, reduction="sum")
-            total += parameters_to_vector(
+            total += _joined(
                 torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)
             )
-        moved = parameters_to_vector(parameters).detach() - self.weights
+        moved = _joined(parameters) - self.weights
         self._move((moved + 2.5 / self.n_steps * box * total.sign()).clamp(-box, box))
 
     def _move(self, change: torch.Tensor) -> None:
@@ -314,4 +320,4 @@ class _Disturbed:
             draw(parameter.shape, generator=generator, dtype=parameter.dtype)
             for parameter in self.network.parameters()
         ]
-        return parameters_to_vector(numbers).to(self.weights.device)
+        return _joined(numbers).to(self.weights.device)

@@ -59,13 +59,17 @@ class Outputs(NamedTuple):
         return losses
 
     def mixed(self, other: Outputs, replaced: Mask) -> Outputs:
-        """Return the outputs with some rows replaced by those of another sample."""
+        """Return the outputs with some rows replaced by those of another sample.
+
+        The features are those of all rows of the other sample. They are large, and mixed only
+        where they are compared, since the outputs of all powers and ratios are held at once.
+        """
         rows = replaced[:, None]
         return Outputs(
             np.where(rows, other.scores, self.scores),
             np.where(rows, other.log_posterior, self.log_posterior),
             np.where(replaced, other.predicted, self.predicted),
-            np.where(rows, other.features, self.features),
+            other.features,
         )
 
 
@@ -264,7 +268,8 @@ def _measures(
         relative = quotient(means["log_loss_gap"], float(before.losses(y).mean()))
         means["relative_log_loss_gap"] = relative
     if "features" in chosen:
-        means |= feature_discrepancy(before.features, after.features)._asdict()
+        features = np.where(replaced[:, None], after.features, before.features)
+        means |= feature_discrepancy(before.features, features)._asdict()
     # A reader looks for the accuracies first.
     first = [column for column in ("clean_accuracy", "shifted_accuracy") if column in means]
     return {

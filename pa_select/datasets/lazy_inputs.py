@@ -133,9 +133,12 @@ def _module_on_device(
     """Move a module to a device, in evaluation mode, until the stack is closed."""
     home = next((part.device for part in module.parameters()), torch.device("cpu"))
     stack.enter_context(evaluation(module))
+    # A module that is spread over several devices, or that must not be moved, stays.
+    if device is None:
+        return home
     stack.callback(module.to, home)
-    module.to(device or home)
-    return device or home
+    module.to(device)
+    return device
 
 
 def _extractor_input(batch: Any, extractor: Any, device: torch.device | None) -> Any:

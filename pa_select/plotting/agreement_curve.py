@@ -179,7 +179,8 @@ def _curve_of(result: PosteriorAgreement, betas: Floats | None) -> tuple[Floats,
     if betas is not None:
         return betas, kernel(betas)
     scores = np.concatenate([x.detach().cpu().double().numpy() for x in (source.a, source.b)])
-    extent = float(np.ptp(scores[np.isfinite(scores)])) or 1.0
+    # Within rows: what is added to all scores of a row has no effect.
+    extent = float(np.ma.ptp(np.ma.masked_invalid(scores), axis=1).mean()) or 1.0
     return _sample(kernel, result, 1 / extent)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,11 @@ from pa_select.shifts.numeric_rows import is_frame, is_polars, is_series, is_ten
 from pa_select.utils.arrays import as_numpy
 from pa_select.utils.frames import check_row_order, joined
 from pa_select.utils.typing import Mask, RandomState, Vector
+
+_KINDS: tuple[Callable[[Any], bool], ...] = (
+    *(is_frame, is_series, is_polars, is_tensor, sparse.issparse),
+    *(lambda rows: isinstance(rows, np.ndarray), lambda rows: isinstance(rows, list)),
+)
 
 
 def mix(
@@ -58,13 +64,14 @@ def mix(
     ['a', 'B', 'c', 'D']
     """
     n = _num_samples(X)
-    known = is_frame(X) or is_series(X) or is_polars(X) or is_tensor(X) or sparse.issparse(X)
-    if not known and not isinstance(X, np.ndarray | list):
+    # By kind and not by type: an array that is mapped from a file is an array, too.
+    kind, other = ([is_kind(rows) for is_kind in _KINDS] for rows in (X, X2))
+    if not any(kind):
         raise TypeError(
             "X: expected an array, a tensor, a list, a pandas DataFrame or Series, a polars "
             f"DataFrame or sparse rows, got {type(X).__name__}."
         )
-    if type(X2) is not type(X) and not (sparse.issparse(X) and sparse.issparse(X2)):
+    if kind != other:
         raise TypeError(
             f"X2: expected rows of the type of X, {type(X).__name__}, got {type(X2).__name__}."
         )

@@ -85,16 +85,20 @@ def _frame_rows(X: Any, name: str) -> NumericRows:
             types.is_bool_dtype(dtype) or types.is_complex_dtype(dtype)
         )
 
-    real = [j for j, dtype in enumerate(X.dtypes) if is_real(dtype)]
+    dtypes = list(X.dtypes)
+    real = [j for j, dtype in enumerate(dtypes) if is_real(dtype)]
     if not real:
         raise TypeError(f"{name}: expected at least one numeric column, got none.")
 
     def restore(values: Floats) -> Any:
         frame = X.copy()
         for j, column in zip(real, values.T, strict=True):
-            kept = X.dtypes.iloc[j] if types.is_float_dtype(X.dtypes.iloc[j]) else np.float64
+            kept = dtypes[j] if types.is_float_dtype(dtypes[j]) else np.dtype(np.float64)
+            # A Series for each of thousands of columns of numpy would take twice as long.
+            ours = isinstance(kept, np.dtype)
+            array = column.astype(kept) if ours else pd.Series(column).astype(kept).array
             # By number, since names may occur twice; as an array, which has no index to align.
-            frame.isetitem(j, pd.Series(column).astype(kept).array)
+            frame.isetitem(j, array)
         return frame
 
     values = X.iloc[:, real].to_numpy(dtype=np.float64, na_value=np.nan)

@@ -16,6 +16,7 @@ from sklearn.svm import SVC
 
 from pa_select import class_scores, compare_agreement, posterior_agreement, robustness_curve
 from pa_select.assessment import feature_discrepancy
+from pa_select.assessment.shifted_outputs import Samples
 from pa_select.shifts import (
     FGSM,
     FMN,
@@ -279,6 +280,21 @@ def test_each_output_is_computed_once(monkeypatch, capsys):
     told = capsys.readouterr().out.splitlines()
     assert len(told) == 4
     assert told[0].startswith("[1/4] linear, power 0.1: ")
+
+
+def test_features_are_held_once_for_all_ratios(monkeypatch):
+    held = []
+    solve = Samples.solve
+
+    def recorded(samples, pairs, prior):
+        held.append(len({id(after.features) for _, after in pairs}))
+        return solve(samples, pairs, prior)
+
+    monkeypatch.setattr(Samples, "solve", recorded)
+    options = {"powers": POWERS, "ratios": RATIOS, "features": np.asarray}
+    robustness_curve(LINEAR, X[TEST], shift=NOISE, **options)
+    # The unshifted rows, and those of each power.
+    assert max(held) == 1 + len(POWERS) < len(POWERS) * len(RATIOS)
 
 
 def test_without_labels_and_with_one_estimator():

@@ -90,7 +90,8 @@ def test_snippets_of_the_readme_run(tmp_path, monkeypatch):
     assert f"# {search.expected_score_:.2f} expected" in text
     assert f"{truth:.2f} in truth; {usual:.2f} with GridSearchCV's choice" in text
     assert "at a new site" in (tmp_path / "report.html").read_text().lower()
-    assert len(net["net"].history) < 50
+    # Without a seed a training may run to its end.
+    assert 1 <= net["stop"].best_epoch_ <= len(net["net"].history) <= 50
     assert logits["result"].gap < 1e-4
 
 

@@ -228,6 +228,14 @@ def test_texts_and_sparse_features():
     assert data.pairs(points).b.tolist() == [2, 3]
 
 
+def test_without_a_device_the_module_is_not_moved(data):
+    class Fixed(nn.Flatten):  # as modules with quantised weights are
+        def to(self, *args, **kwargs):
+            raise ValueError("to is not supported")
+
+    assert_allclose(data.features(Fixed()), FLAT)
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_features_on_a_gpu(data):

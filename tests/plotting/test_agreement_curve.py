@@ -116,6 +116,12 @@ def test_degenerate_scores(a, b, ax):
     assert_array_equal(display.line_.get_ydata(), pa_kernel(a, b, display.betas))
 
 
+def test_what_is_added_to_a_row_does_not_change_the_curve(ax):
+    moved = LOGITS + 2.0**30 * np.arange(300)[:, None]
+    plain, display = (draw(scores, scores, ax=ax) for scores in (LOGITS, moved))
+    assert_allclose(display.betas, plain.betas, rtol=1e-5)
+
+
 def test_betas_of_ones_own(ax):
     display = draw(LOGITS, NOISY, betas=[10, 1, 0.1], ax=ax)
     betas, values = display.line_.get_data()

@@ -117,6 +117,15 @@ def test_integers_become_floats_where_needed():
     assert mix(frame, frame + 0.5, 0.5, order=counts)["n"].tolist() == [0.5, 1.5, 2, 3]
 
 
+def test_an_array_that_is_mapped_from_a_file_is_an_array(tmp_path):
+    mapped = np.memmap(tmp_path / "rows", dtype=X.dtype, mode="w+", shape=X.shape)
+    mapped[:] = X
+    for rows, rows2 in ((mapped, X2), (X2, mapped)):
+        order = np.arange(10)
+        expected = np.concatenate([rows2[:5], rows[5:]])
+        assert_array_equal(mix(rows, rows2, 0.5, order=order), expected)
+
+
 FRAME = pd.DataFrame(X, columns=["u", "v"])
 
 

@@ -262,8 +262,14 @@ def test_warnings():
         warnings.simplefilter("always")
         net(prior="uniform", max_epochs=1).fit(X[:100], Y[:100])
     assert sum("prior: expected" in str(one.message) for one in given) == 1
-    with pytest.warns(UserWarning, match="prior: expected 'marginal', got 'uniform'"):
-        net(prior="uniform").fit(X[:100], Y[:100])
+
+
+@pytest.mark.parametrize("params", [{"prior": "flat"}, {"beta": -1.0}])
+def test_a_wrong_parameter_is_refused_before_the_training_is_forgotten(params):
+    fitted = net().fit(X[:100], Y[:100])
+    with pytest.raises(ValueError, match="expected"):
+        fitted.set_params(**params).fit(X[:100], Y[:100])
+    assert len(fitted.history) == 2
 
 
 @pytest.mark.filterwarnings("error:pairs:UserWarning")
@@ -304,6 +310,7 @@ SOFTMAX = torch.nn.Sequential(torch.nn.Linear(64, 10), torch.nn.Softmax(1))
         ({"weight": "1"}, "weight: expected a finite number of at least 0, got '1'"),
         ({"pair_batch_size": 1}, "pair_batch_size: expected at least 2"),
         ({"prior": "flat"}, "prior: expected 'marginal'"),
+        ({"prior": np.full(10, 0.1)}, "prior: expected 'marginal' or 'uniform', got array"),
         ({"criterion": torch.nn.NLLLoss}, "criterion: expected one that takes"),
         ({"beta": -1.0}, "beta: expected 'learn' or a positive number"),
         ({"module": SOFTMAX}, "module: expected one that returns logits"),

@@ -409,10 +409,15 @@ def test_probabilities_with_their_own_criterion():
 
 @pytest.mark.parametrize("kind", [ERMNet, IRMNet, LISANet])
 def test_labels_have_to_be_numbers(kind):
-    net = kind(lambda: torch.nn.Linear(64, 10), verbose=0)
+    net = kind(lambda: torch.nn.Linear(64, 10), verbose=0, train_split=None)
     rows = X[:20].astype(np.float32)
     with pytest.raises(ValueError, match="y: expected numbers of classes from 0 on, got '0'"):
         net.fit(rows, Y[:20].astype(str), environments=np.arange(20) % 2)
+    net.set_params(max_epochs=1).fit(rows, Y[:20], environments=np.arange(20) % 2)
+    for train in (net.fit, net.partial_fit):
+        with pytest.raises(ValueError, match="y: expected numbers of classes from 0 on"):
+            train(rows, Y[:20].astype(str), environments=np.arange(20) % 2)
+    assert len(net.history) == 1  # what was learnt is still there
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.5])

@@ -38,8 +38,10 @@ class AdversarialNet(LearnerNet):
         ``PGD(steps=10)``.
     clean_weight : float, default=0.0
         Weight of the loss of the rows as they are, in [0, 1].
-    criterion, random_state, **kwargs
-        As in `ERMNet`. The order of the rows, too, depends on torch's random state alone.
+    criterion, **kwargs
+        As in `ERMNet`.
+    random_state : int, RandomState instance or None, default=None
+        Not used; the order of the rows, too, depends on torch's random state.
 
     References
     ----------

@@ -279,6 +279,7 @@ class AgreementNet(LearnerNet):
     def _check_parameters(self) -> None:
         check_pairs(self.pairs)
         self._refuse_probabilities()
+        PosteriorAgreementLoss(self.prior, self.beta)  # refuses what does not fit
         if not (isinstance(self.weight, Real) and 0 <= self.weight < np.inf):
             raise ValueError(
                 f"weight: expected a finite number of at least 0, got {self.weight!r}."

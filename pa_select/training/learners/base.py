@@ -34,17 +34,18 @@ class LearnerNet(NeuralNetClassifier):
 
     def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Train from the start."""
-        self._check_parameters()  # before the net forgets what it has learnt
+        # All is checked before the net forgets what it has learnt, and not again by
+        # `partial_fit`, which `fit` calls: warnings would come twice.
+        self._check(y)
+        self._is_checked = True
         return super().fit(X, y, **fit_params)
 
     def partial_fit(
         self, X: Any, y: Any = None, classes: Labels | None = None, **fit_params: Any
     ) -> Any:
         """Continue training."""
-        self._check_parameters()
-        if y is not None and np.asarray(y).dtype.kind in "OUS":
-            first = np.asarray(y).ravel().tolist()[0]
-            raise ValueError(f"y: expected numbers of classes from 0 on, got {first!r}.")
+        if not self.__dict__.pop("_is_checked", False):
+            self._check(y)
         return super().partial_fit(X, y, classes, **fit_params)
 
     def infer(self, x: Any, **fit_params: Any) -> Any:
@@ -57,6 +58,13 @@ class LearnerNet(NeuralNetClassifier):
         """Return the loss of a batch, of which the labels are checked."""
         _check_labels(y_true, first_output(y_pred), getattr(self.criterion_, "ignore_index", None))
         return super().get_loss(y_pred, y_true, X=X, training=training)
+
+    def _check(self, y: Any) -> None:
+        """Raise if a parameter does not fit, or labels are texts."""
+        self._check_parameters()
+        if y is not None and np.asarray(y).dtype.kind in "OUS":
+            first = np.asarray(y).ravel().tolist()[0]
+            raise ValueError(f"y: expected numbers of classes from 0 on, got {first!r}.")
 
     def _check_parameters(self) -> None:
         """Raise if a parameter of the learner does not fit."""

@@ -41,7 +41,7 @@ class IRMNet(ERMNet):
     large batches, or all rows (``batch_size=-1``). With annealing let
     `pa_select.PAEarlyStopping` choose among later epochs (``min_epochs``).
 
-    The page on few labels shows data on which `ERMNet` learns a spurious feature and this net not.
+    On the page on few labels `ERMNet` learns a spurious feature, and this net does not.
 
     References
     ----------
