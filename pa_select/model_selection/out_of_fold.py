@@ -51,6 +51,7 @@ class OutOfFold:
         look at the rows, at weights, or at predictions by a threshold.
         """
         found, labelled = np.full(len(scores), np.nan), self._labelled
+        # Weights, for example, were not recorded.
         if metric not in self._scorers or self._has_params:
             return found
         if self._task.is_rate(self._scorers[metric]) and labelled.groups is None:

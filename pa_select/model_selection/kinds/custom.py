@@ -38,6 +38,7 @@ class CustomPairs(DataKind):
 
 def make_own(kind: Callable[..., DataKind], rows: RowsOfX, given: Mapping[str, Any]) -> DataKind:
     """Make a kind of data of the user's own; refuse what it does not take, or lacks."""
+    # What the kind takes is read from its ``__init__``, as scikit-learn reads parameters.
     first, *others = signature(kind).parameters.values()
     takes_all = any(x.kind is Parameter.VAR_KEYWORD for x in (first, *others))
     known = {x.name: x for x in others if x.kind is not Parameter.VAR_KEYWORD}
@@ -83,6 +84,7 @@ def _checked(items: Iterable[Any], splits: Sequence[Split], n: int) -> Iterator[
                 f"{name}: expected (split_a, rows_a, split_b, rows_b), got {item!r}."
             ) from None
         _check_pair(name, PairsOfModels(split_a, rows_a, split_b, rows_b), splits, [n])
+        # A split may have no pair.
         if len(rows_a):
             a, b = (np.asarray(rows, dtype=np.int64) for rows in (rows_a, rows_b))
             yield PairsOfModels(int(split_a), a, int(split_b), b)

@@ -71,12 +71,14 @@ class Environments(DataKind):
         self._between = between
 
     def compare(self, splits: list[Split], data: Data, weight: Floats | None) -> Comparison:
+        # One model for both rows of a pair, unless each split holds out whole environments.
         pairs = self._within_splits(splits) or self._between_splits(splits)
         if not pairs and self._between is None:
             raise ValueError(
                 "environments: expected a class with rows in at least two environments among the "
                 "test rows, got none."
             )
+        # A pairing of the user's own may pair rows of different classes.
         only = "" if self._between is not None else self._only_class(pairs)
         return self.compare_pairs(pairs, splits, data, only)
 
@@ -129,6 +131,7 @@ class Environments(DataKind):
 
         The model that has not seen its environment scores each row.
         """
+        # Rows that several splits test are there once for each.
         split_of = np.repeat(range(len(splits)), [len(test) for _, test in splits])
         rows = np.concatenate([test for _, test in splits])
         a, b = self._pair(rows)
@@ -184,6 +187,7 @@ class ComparisonOfEnvironments(Comparison):
         defined = self.scorable.defined.get(scores.metric)
         if defined is not None:
             for environment, known in zip(self.distinct, defined, strict=True):
+                # Scores on rows on which the metric is not defined say nothing.
                 by_environment[environment] = np.where(known, by_environment[environment], np.nan)
         left_out = self.scorable.left_out.get(scores.metric, {})
         columns = environment_columns(scores.metric, by_environment, scores.n_disjoint, left_out)
@@ -239,6 +243,7 @@ def check_environments(environments: Labels, X: Rows) -> Array:
             f"{type(environments).__name__} of {len(environments)}. Rows of X as other "
             "environments would show them are views: fit(X, y, views=...)."
         )
+    # A Series in another order than X is looked up; one without X's index is taken by position.
     if shares_index(environments, X):
         try:
             environments = look_up(environments, X, "environments")
@@ -249,6 +254,7 @@ def check_environments(environments: Labels, X: Rows) -> Array:
     distinct = np.unique(names).tolist()
     if len(distinct) < 2:
         raise ValueError(f"environments: expected at least two, got only {distinct[0]!r}.")
+    # Such as dates: hardly any class would have rows of two environments.
     if len(distinct) > len(names) / 2:
         raise ValueError(
             f"environments: expected groups of rows, got {len(distinct)} of them for {len(names)} "
@@ -280,6 +286,7 @@ def _warn_of_own_classes(names: Array, y: Array) -> None:
 
 def _warn_of_column(X: Rows, names: Array) -> None:
     """Warn if a column of X is the environment."""
+    # Lists, since arrays of several types cannot be compared by ==
     first = names[:_FEW].tolist()
     for number, values in enumerate(columns_of(X)):
         if values.dtype.kind == "O" and not isinstance(values[0], (str, int)):
@@ -321,6 +328,7 @@ def scorable_environments(
     """
     y = np.asarray(data.y)
     classes, codes = np.unique(y, return_inverse=True)
+    # What scores perfectly on all rows shows where a metric is not defined.
     certain = np.eye(len(classes))[codes]
     perfect = RecordedClassifier(classes, certain, y, certain)
     reference = _by_metric(_scored(perfect, np.arange(len(y)), data))

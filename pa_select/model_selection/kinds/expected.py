@@ -81,6 +81,7 @@ class ExpectedScores:
             group_codes(groups[self.labelled.tested])  # refuses a single one
         several = isinstance(data.scorer, _MultimetricScorer)
         #: By the metric's name, as in ``mean_test_<metric>``.
+        # Named as in ``cv_results_``, whose columns follow from the names.
         self.scorers = dict(data.scorer._scorers) if several else {"score": data.scorer}
         for scorer in self.scorers.values():
             self._task.check_scorer(scorer, self.labelled.y)
@@ -129,6 +130,7 @@ class ExpectedScores:
         from pa_select.two_sites.engine import Engine
 
         candidates = stacks.candidates
+        # "raise" lets the first error through.
         errors = None if isinstance(self._error_score, str) else list[str]()
         validation: dict[str, tuple[Floats, Floats | None]] = {}
         for name in self.scorers:
@@ -174,6 +176,7 @@ class ExpectedScores:
     def _joined(self, by_site: list[dict[str, Floats]], metric: str) -> dict[str, Any]:
         """Take each candidate's worst site; add the columns of every site if they have names."""
         values = np.stack([columns[f"expected_{metric}"] for columns in by_site])
+        # A site without an expected score is never the worst one.
         worst = np.where(np.isnan(values), np.inf, values).argmin(0)
         candidates = np.arange(values.shape[1])
         joined: dict[str, Any] = {
@@ -237,6 +240,7 @@ class ExpectedAtSites(ExpectedElsewhere):
             )
 
         # At every site the same objects are halved alike.
+        # A part has the same objects at all sites, if the sites share them.
         by_site = zip(*(halves_of(n, seed) for n in n_units), strict=True)
         halves = [[of_pairs(masks) for masks in zip(*both, strict=True)] for both in by_site]
         return scores_of_changes(folds, expected, of_rows, halves, self.made_by.of_regressors)
@@ -282,6 +286,7 @@ class ExpectedAtSites(ExpectedElsewhere):
         judged: as measured, or adapted. A single member whose temperature changes no score is
         expected to score what it scores alone.
         """
+        # Its votes are its only member's, so that its estimate is that candidate's, too.
         if len(vote.candidates) == 1:
             member = int(vote.candidates[0])
             votes = vote.scores(self.made_by.scorers[self.metric], self.metric)
@@ -292,6 +297,7 @@ class ExpectedAtSites(ExpectedElsewhere):
         for name, (scores, errors) in self.engine.validation.items():
             score = float(vote.scores(made_by.scorers[name], name).mean())
             error = with_vote.error_of_score(name, n, score)
+            # As for every candidate: R2 is that of the rows of all folds together.
             score = with_vote.validated(name, n, score)
             validation[name] = np.append(scores, score), np.append(errors, error)
         by_site = []
@@ -302,6 +308,7 @@ class ExpectedAtSites(ExpectedElsewhere):
             engine = self.engine.with_models(models, validation)
             found = engine.at(site._replace(adapted=None, has_own_columns=False))
             by_site.append({name: values[n:] for name, values in found.columns.items()})
+        # The worst site, as for the candidates.
         expected = [columns[f"expected_{self.metric}"][0] for columns in by_site]
         return attributes_of(by_site[int(np.argmin(expected))], self.metric, 0)
 

@@ -28,6 +28,7 @@ class RepeatedFolds(DataKind):
     tested_twice = True
 
     def compare(self, splits: list[Split], data: Data, weight: Floats | None) -> Comparison:
+        # Two models that have not seen a row exist only if it was tested twice.
         compared = _pairs_of_repetitions(splits)
         if compared:
             return Comparison(self, splits, compared)
@@ -47,6 +48,7 @@ class RepeatedFolds(DataKind):
         return SplitHalves(self.rows).compare(splits, data, weight)
 
     def suggest_more_data(self, n_splits: int) -> None:
+        # A worker's warning would come once for each worker.
         if multiprocessing.current_process().name != "MainProcess":
             return
         warn_once(
@@ -83,6 +85,7 @@ class SplitHalves(DataKind):
     shows_elsewhere = False
 
     def compare(self, splits: list[Split], data: Data, weight: Floats | None) -> Comparison:
+        # Twice the fits, each of half the rows: about the time of one cross-validation.
         both = halves(splits, self.rows.y, self.rows.groups, self.rows.seed)
         compared = [
             PairsOfModels(2 * split, test, 2 * split + 1, test)

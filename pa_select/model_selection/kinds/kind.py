@@ -111,6 +111,7 @@ class Comparison:
     needs_probabilities: bool = False
 
     def __post_init__(self) -> None:
+        # Said here, since nothing that follows would say it in the user's terms.
         if not self.compared:
             raise ValueError("pairing: expected pairs of the test rows, got none.")
 
@@ -224,6 +225,7 @@ class DataKind(ABC):
     @property
     def sites_of_rows(self) -> Array | None:
         """The environment of each row of X, or its group, if these are known."""
+        # Environments say more about a row than what no split may divide.
         known = self.rows.groups if self.strata is None else self.strata
         return None if known is None else np.asarray(known)
 

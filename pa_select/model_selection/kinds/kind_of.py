@@ -44,6 +44,7 @@ def kind_of(rows: RowsOfX, search: Search, given: Mapping[str, Any]) -> DataKind
 
 def _of_pairing(rows: RowsOfX, pairing: Any, given: Mapping[str, Any]) -> DataKind:
     """Return the kind of a search whose `pairing` is an object, a function or another kind."""
+    # Asked first: a kind is callable, as a pairing of two samples is.
     if hasattr(pairing, "compare"):  # a kind of the user's own
         return make_own(pairing, rows, given)
     if callable(pairing) and "environments" not in given:

@@ -54,6 +54,7 @@ def make_sites(
     from pa_select.two_sites.site_adapter import SiteAdapter, cross_adapted
 
     steps = getattr(estimator, "steps", None)
+    # It would learn from rows of one site only, and map those that need no map.
     if steps and isinstance(steps[0][1], SiteAdapter):
         raise ValueError(
             "estimator: expected a model of rows of the first site, got one that begins with a "
@@ -67,6 +68,7 @@ def make_sites(
         check_not_missing(X_a, X, places[0], estimator)
         check_not_missing(X_b, X, places[1], estimator, may_drop=adapter is not None)
         X_a, X_b = check_pairs(X_a, X_b, places[0], places[1], adapter)
+        # Models that were fitted to a frame expect its names.
         X_a, X_b = named_like(X, X_a), named_like(X, X_b)
         check_columns(X_a, X, places[0])
         X_a, X_b = one_pair_for_each_object(X_a, X_b, X, *places)
@@ -102,6 +104,7 @@ def adapted_to_sites(
     by_site = {}
     for site in sites:
         helped, learnt = is_adapted(site, table), None
+        # Nothing is learnt that no candidate uses.
         if helped.any():
             learnt = SiteAdapter(adapter)._learn(samples[site.b], samples[site.a])
 
@@ -126,6 +129,7 @@ def _named(paired: PairedRows) -> dict[str, tuple[Any, Any]]:
         if not paired:
             raise ValueError("paired: expected at least one site, got an empty dict.")
         named = {str(name): rows for name, rows in paired.items()}
+        # A column such as expected_score_se would have two meanings.
         taken = [name for name in named if not name or set(name.split("_")) & _ENDS]
         if taken or len(named) < len(paired):
             raise ValueError(

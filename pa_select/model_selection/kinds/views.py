@@ -88,6 +88,7 @@ def _check_view(view: Any, X: Any, n: int, name: str) -> Rows:
     from pa_select.two_sites.paired_rows import same_values
 
     check_text(view, name, X)
+    # Rows of a Dataset are stacked once, for all fits.
     view = stacked(view, name)
     made = callable(view) or hasattr(view, "transform") and not are_rows(view)
     indexed = hasattr(view, "loc") and hasattr(X, "loc") and not view.index.equals(X.index)
@@ -98,6 +99,7 @@ def _check_view(view: Any, X: Any, n: int, name: str) -> Rows:
             f"{name}: expected a view of each of {n} rows of X, got {_num_samples(view)} rows."
         )
     check_columns(view, X, name)
+    # Equal rows agree for every model, and would decide nothing.
     if same_values(view, X):
         raise ValueError(f"{name}: expected rows that differ from X, got the values of X.")
     return named_like(X, view, same_rows=True)
