@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.utils.multiclass import check_classification_targets
 
 from pa_select.model_selection.fits import check_fit_params, takes_parameter
+from pa_select.model_selection.kinds.kind_of import ARGUMENTS
 from pa_select.scores.precomputed import RecordedClassifier, RecordedRegressor
 from pa_select.utils.arrays import check_column
 from pa_select.utils.estimators import named_estimators
@@ -55,11 +57,13 @@ def checked_search(search: Any, metric: str | None) -> Any:
 
 def check_params(search: Any, params: Mapping[str, Any]) -> None:
     """Refuse parameters of ``fit`` that the search's estimator does not take."""
-    for name in ("environments", "views", "paired"):  # of searches that look at more than X and y
+    if get_config()["enable_metadata_routing"]:
+        return  # a scorer or a splitter may request them, and scikit-learn checks it
+    for name in ARGUMENTS:
         if name in params and not takes_parameter(search.estimator, name, likely=False):
             raise TypeError(
                 f"fit: expected parameters of {type(search).__name__}.fit, got {name!r}, which "
-                f"PASearchCV takes: PASearchCV(estimator, grid, refit='committee').fit(X, y, "
+                "PASearchCV takes: PASearchCV(estimator, grid, refit='committee').fit(X, y, "
                 f"{name}=...)."
             )
     of_fits = {name: value for name, value in params.items() if name != "groups"}

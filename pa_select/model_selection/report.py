@@ -609,8 +609,8 @@ class _Report:
                 "standard errors count them in full, and tell fewer candidates apart."
             )
         return (
-            f"<p>By their weights {left} of {n} candidates{known} remain{'s' * (left == '1.0')}: "
-            f"the weights are spread as over so many equal ones.{but}</p>"
+            f"<p>By their weights {left} of {n} candidates{known} "
+            f"remain{'s' if left == '1.0' else ''}: the weights are spread as over so many equal ones.{but}</p>"
         )
 
     def _environments(self) -> str:

@@ -35,7 +35,7 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils.estimator_checks import check_estimator
 
-from pa_select import PACommittee, PASearchCV, candidate_posterior
+from pa_select import PACommittee, PAScorer, PASearchCV, candidate_posterior
 from pa_select.agreement.posteriors import posteriors
 from pa_select.model_selection.committee_vote import beta_of, probabilities_at
 from pa_select.scores import class_scores
@@ -800,3 +800,11 @@ def test_what_only_searches_of_this_package_take_is_refused_with_the_right_call(
 def test_a_parameter_that_no_fit_takes_is_refused_before_any_fit():
     with pytest.raises(TypeError, match="got 'sample_wieght'. Did you mean 'sample_weight'"):
         PACommittee(GridSearchCV(GaussianNB(), {})).fit(X, Y, sample_wieght=np.ones(len(Y)))
+
+
+def test_a_scorer_may_request_environments():
+    with sklearn.config_context(enable_metadata_routing=True):
+        scorer = PAScorer().set_score_request(environments=True, sample_weight=False)
+        search = GridSearchCV(GaussianNB(), {"var_smoothing": [1e-9, 0.1]}, scoring=scorer)
+        committee = PACommittee(search).fit(X, Y, environments=np.arange(len(Y)) % 2)
+    assert np.isfinite(committee.search_.cv_results_["mean_test_score"]).all()
