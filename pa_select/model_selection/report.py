@@ -610,7 +610,8 @@ class _Report:
             )
         return (
             f"<p>By their weights {left} of {n} candidates{known} "
-            f"remain{'s' if left == '1.0' else ''}: the weights are spread as over so many equal ones.{but}</p>"
+            f"remain{'s' if left == '1.0' else ''}: "
+            f"the weights are spread as over so many equal ones.{but}</p>"
         )
 
     def _environments(self) -> str:
