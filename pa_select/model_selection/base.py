@@ -46,7 +46,8 @@ from pa_select.model_selection.evaluation import (
 from pa_select.model_selection.kinds.kind import ExpectedElsewhere
 from pa_select.model_selection.plan import Plan, by_name, is_sequence_of_splitters
 from pa_select.model_selection.results_table import objects_of_choice, table_of_candidates
-from pa_select.model_selection.rules import DEFAULT, SELECTIONS, Selection, SelectionRule
+from pa_select.model_selection.rules import DEFAULT, SELECTIONS, Selection
+from pa_select.model_selection.selection_rule import SelectionRule
 from pa_select.model_selection.split_scores import Outcome
 from pa_select.model_selection.table_columns import first_metric
 from pa_select.utils.estimators import SavedWithVersions

@@ -11,10 +11,10 @@ from pa_select.model_selection.kinds.kind_of import default_rule
 from pa_select.model_selection.rules import (
     DEFAULT,
     Selection,
-    SelectionRule,
     named_rule,
     without_agreement,
 )
+from pa_select.model_selection.selection_rule import SelectionRule
 from pa_select.model_selection.table_columns import first_metric
 from pa_select.utils.p_values import LEVEL_TOLD_APART
 from pa_select.utils.typing import Floats, Ints, Mask, Pairing, Search

@@ -35,7 +35,7 @@ from pa_select.model_selection.results_table import (
     table_of_candidates,
     with_error,
 )
-from pa_select.model_selection.rules import with_ties
+from pa_select.model_selection.selection_rule import with_ties
 from pa_select.model_selection.table_columns import (
     cv_results_of,
     first_metric,

@@ -11,7 +11,7 @@ from pa_select.model_selection.kinds.folds import RepeatedFolds, SplitHalves
 from pa_select.model_selection.kinds.kind import DataKind, RowsOfX
 from pa_select.model_selection.kinds.pairs import PairedObjects
 from pa_select.model_selection.kinds.views import Views
-from pa_select.model_selection.rules import SelectionRule
+from pa_select.model_selection.selection_rule import SelectionRule
 from pa_select.utils.typing import Search
 
 # By the argument of ``fit``, how a kind is made of the rows, the argument's value and the search.
