@@ -13,8 +13,9 @@ from sklearn.exceptions import FitFailedWarning
 
 from pa_select.agreement.pooled_agreement import PooledPairs, pooled_agreement
 from pa_select.model_selection import PASearchCV
-from pa_select.model_selection.choice import choose, explain, make_rule
+from pa_select.model_selection.choice import choose, explain
 from pa_select.model_selection.evaluation import with_parameters
+from pa_select.model_selection.kinds.kind_of import DEFAULT_PAIRING, Pairing
 from pa_select.model_selection.plan import Plan
 from pa_select.model_selection.rules import DEFAULT, Selection
 from pa_select.model_selection.split_scores import Outcome, fit_and_score_split
@@ -30,7 +31,6 @@ from pa_select.utils.typing import (
     Groups,
     Labels,
     PairedRows,
-    Pairing,
     Prior,
     RandomState,
     Rows,
@@ -61,7 +61,7 @@ def agreement_objective(
     views: Any = None,
     paired: PairedRows | None = None,
     groups: Groups = None,
-    pairing: Pairing = "repeated",
+    pairing: Pairing = DEFAULT_PAIRING,
     scoring: Scoring = None,
     cv: CrossValidation = None,
     selection: Selection = DEFAULT,
@@ -175,7 +175,7 @@ class AgreementObjective:
         chance = plan.chance[0][0]
         #: The metric of the selection rule; the first one if there are several.
         self.metric = next(iter(chance)) if isinstance(chance, dict) else "score"
-        self.rule = make_rule(search.selection, self.metric, plan.kind.pairing, plan.only_class)
+        self.rule = plan.rule(self.metric)
         #: The splits in the order in which they are evaluated.
         self._order = _pairs_early(plan.pairs, len(plan.splits))
         self._value = "expected score" if plan.kind.sites else "agreement"

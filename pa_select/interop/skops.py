@@ -10,6 +10,7 @@ from sklearn import metrics, model_selection
 from sklearn.base import BaseEstimator
 
 from pa_select import pairing, shifts
+from pa_select.model_selection import rules
 
 
 def _name(value: Any) -> str:
@@ -20,12 +21,17 @@ _OWN = [
     "pa_select.agreement.pooled_agreement.PooledPairs",
     "pa_select.scores.candidate_posterior.CandidatePosterior",
     "pa_select.model_selection.committee.PACommittee",
-    "pa_select.model_selection.rules.majority_rate",
     "pa_select.model_selection.pa_scorer.PAScorer",
     "pa_select.model_selection.pa_search.PARandomizedSearchCV",
     "pa_select.model_selection.pa_search.PASearchCV",
-    "pa_select.model_selection.rules._SimplestWithin",
-    "pa_select.model_selection.rules.GuardedSelection",
+    _name(rules.majority_rate),
+]
+# A search holds the rule that chose.
+_RULES = [
+    _name(value)
+    for value in vars(rules).values()
+    if inspect.isclass(value) and issubclass(value, rules.SelectionRule)
+    if value is not rules.SelectionRule
 ]
 # Public shifts and pairings. Attacks are not among them: a scorer has no model to attack.
 _SHIFTS_AND_PAIRINGS = [
@@ -66,4 +72,4 @@ _DISTRIBUTIONS = [
 #: does not trust by itself, for ``skops.io.load(file, trusted=TRUSTED_TYPES)``. They are
 #: this package's searches, scorers, rules, pairings and shifts; scikit-learn's scorers,
 #: metrics and splitters; and scipy's ``loguniform``, ``uniform`` and ``randint``.
-TRUSTED_TYPES = [*_OWN, *_SHIFTS_AND_PAIRINGS, *_SCORERS, *_SPLITTERS, *_DISTRIBUTIONS]
+TRUSTED_TYPES = [*_OWN, *_RULES, *_SHIFTS_AND_PAIRINGS, *_SCORERS, *_SPLITTERS, *_DISTRIBUTIONS]

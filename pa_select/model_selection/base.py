@@ -6,27 +6,20 @@ import numbers
 import os
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass
 from functools import partial, wraps
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from pa_select.model_selection.choice import (
-    agreement_comparison,
     certify_choice,
-    expected_comparison,
     explain,
-    indistinguishable,
-    indistinguishable_in_words,
-    make_rule,
-    rule_of,
+    mark_the_indistinguishable,
     selection_of,
 )
 from pa_select.model_selection.committee import PACommittee
@@ -43,11 +36,12 @@ from pa_select.model_selection.evaluation import (
     warn_of_missing_scores,
     with_parameters,
 )
+from pa_select.model_selection.fitted_search import FittedSearchMixin
 from pa_select.model_selection.kinds.kind import ExpectedElsewhere
+from pa_select.model_selection.kinds.kind_of import DEFAULT_PAIRING, PAIRINGS, Pairing
 from pa_select.model_selection.plan import Plan, by_name, is_sequence_of_splitters
-from pa_select.model_selection.results_table import objects_of_choice, table_of_candidates
+from pa_select.model_selection.results_table import table_of_candidates
 from pa_select.model_selection.rules import DEFAULT, SELECTIONS, Selection
-from pa_select.model_selection.selection_rule import SelectionRule
 from pa_select.model_selection.split_scores import Outcome
 from pa_select.model_selection.table_columns import first_metric
 from pa_select.utils.estimators import SavedWithVersions
@@ -71,13 +65,10 @@ from pa_select.utils.typing import (
     Device,
     ErrorScore,
     Estimator,
-    Frame,
     Groups,
     Ints,
     Labels,
     PairedRows,
-    Pairing,
-    PairingName,
     Prior,
     RandomState,
     Reference,
@@ -85,9 +76,6 @@ from pa_select.utils.typing import (
     Rule,
     Scoring,
 )
-
-if TYPE_CHECKING:
-    from pa_select.agreement.bootstrap import AgreementComparison
 
 
 def _of_best_estimator(name: str) -> Any:
@@ -120,12 +108,12 @@ def _of_best_estimator(name: str) -> Any:
 
 
 @dataclass(eq=False, repr=False)
-class BasePASearch(SavedWithVersions, BaseSearchCV):
+class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
     """A search over the candidates that a subclass lists."""
 
     estimator: Estimator
     _: KW_ONLY
-    pairing: Pairing = "repeated"
+    pairing: Pairing = DEFAULT_PAIRING
     scoring: Scoring = None
     cv: CrossValidation = None
     selection: Selection = DEFAULT
@@ -148,7 +136,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         for key, value in BaseSearchCV._parameter_constraints.items()
         if key != "return_train_score"
     } | {
-        "pairing": [StrOptions(set(get_args(PairingName))), HasMethods(["pairs"]), callable],
+        "pairing": [StrOptions(set(PAIRINGS)), HasMethods(["pairs"]), callable],
         "selection": [StrOptions(set(SELECTIONS)), callable],
         "refit": ["boolean", str, callable, PACommittee],
         "prior": [StrOptions({"marginal", "uniform"}), "array-like"],
@@ -294,7 +282,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         # The plan checks all arguments, so that nothing is fitted before an error is raised.
         given = {"environments": environments, "views": views, "paired": paired}
         plan = Plan(self, X, y, params, **given, groups=groups)
-        rule = make_rule(selection_of(self))
+        rule = plan.rule()
         if rule.decides != rule.score:  # other data do not change how the score chooses
             plan.kind.suggest_more_data(len(plan.splits))
         # Drawn once: a random state that is an object would draw others the next time.
@@ -366,28 +354,8 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         self, params: list[dict[str, Any]], outcomes: list[list[Outcome]], plan: Plan
     ) -> ExpectedElsewhere:
         """Make ``cv_results_``, and choose a candidate; return what is expected elsewhere."""
-        # Set first: an interrupted search keeps what it can say about its finished candidates.
-        self.n_splits_, self._n_labelled = len(plan.splits), len(plan.data.y)
-        self.n_fits_ = len(outcomes) * len(plan.splits)
-        kind = plan.comparison.kind
-        self.pairing_ = kind.pairing
-        self._said = kind.asks, kind.compares, kind.shows_elsewhere
         self._report_failures(outcomes, plan.of_regressors)
-        # What a callable `scoring` returns is known only now.
-        self.multimetric_ = isinstance(outcomes[0][0].test_scores, dict)
-        if self.multimetric_ and callable(self.scoring):
-            self._check_refit_for_multimetric(outcomes[0][0].test_scores)
-        elif not self.multimetric_:
-            check_refit_of_one_metric(self.refit, self.scoring)
-        table = self._format_results(
-            params,
-            self.n_splits_,
-            [
-                {"fit_time": o.fit_time, "score_time": o.score_time, "test_scores": o.test_scores}
-                for of_candidate in outcomes
-                for o in of_candidate
-            ],
-        )
+        table = self._table_of_scores(params, outcomes)
         stacks = plan.stacks(outcomes)
         columns, _ = plan.score_columns(outcomes, stacks)
         table |= columns
@@ -396,23 +364,17 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         warn_of_failed_agreements(agreements.failures, params, self.error_score)
         if not plan.of_regressors:
             self.agreement_terms_ = agreements.terms
-        self._pairs, self._only_class = plan.pairs, plan.only_class
-        if self.return_fold_scores:
-            self.fold_scores_ = [[o.matrices for o in of_candidate] for of_candidate in outcomes]
-            self.fold_rows_ = plan.layout.scored_rows
         failures = [
             first_failure(of_candidate, agreements.failures.get(candidate), plan.of_regressors)
             for candidate, of_candidate in enumerate(outcomes)
         ]
         table["n_failed_splits"] = np.array([n for n, _ in failures])
+        metric = first_metric(self, table) if self.multimetric_ else "score"
         # Kept before the choice, since a rule may raise.
+        self._keep(plan, outcomes, metric)
         self.cv_results_ = table
-        metric = "score"
-        if self.multimetric_:
-            metric = first_metric(self, table)
-        self._held_out = plan.comparison.held_out_environments(metric)
         tests = [test for _, test in plan.training_and_test_rows]
-        sites = kind.sites_of_rows
+        sites = plan.kind.sites_of_rows
         check_some_succeeded(
             self.estimator, table, metric, failures[0][1], plan.data, tests, sites
         )
@@ -428,9 +390,41 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         if self._select(table, metric, [message for _, message in failures], refine):
             plan.comparison.warn_of_table(table)
             self.__dict__.update(expected.attributes_of_choice(self.best_index_))
+        return expected
+
+    def _table_of_scores(
+        self, params: list[dict[str, Any]], outcomes: list[list[Outcome]]
+    ) -> dict[str, Any]:
+        """Make the columns of scikit-learn's searches."""
+        # What a callable `scoring` returns is known only now.
+        self.multimetric_ = isinstance(outcomes[0][0].test_scores, dict)
+        if self.multimetric_ and callable(self.scoring):
+            self._check_refit_for_multimetric(outcomes[0][0].test_scores)
+        elif not self.multimetric_:
+            check_refit_of_one_metric(self.refit, self.scoring)
+        flat = [
+            {"fit_time": o.fit_time, "score_time": o.score_time, "test_scores": o.test_scores}
+            for of_candidate in outcomes
+            for o in of_candidate
+        ]
+        table: dict[str, Any] = self._format_results(params, len(outcomes[0]), flat)
+        return table
+
+    def _keep(self, plan: Plan, outcomes: list[list[Outcome]], metric: str) -> None:
+        """Keep what will be asked of the search: about its data, what it compared and its rule."""
+        self.n_splits_, self._n_labelled = len(plan.splits), len(plan.data.y)
+        self.n_fits_ = len(outcomes) * len(plan.splits)
+        kind = plan.kind
+        self.pairing_ = kind.pairing
+        self._said = kind.asks, kind.compares, kind.shows_elsewhere
+        self._pairs, self._only_class = plan.pairs, plan.only_class
+        self._rule = plan.rule(metric)
+        self._held_out = plan.comparison.held_out_environments(metric)
+        if self.return_fold_scores:
+            self.fold_scores_ = [[o.matrices for o in of_candidate] for of_candidate in outcomes]
+            self.fold_rows_ = plan.layout.scored_rows
         scorer = plan.data.scorer
         self.scorer_ = scorer._scorers if isinstance(scorer, _MultimetricScorer) else scorer
-        return expected
 
     def _report_failures(self, outcomes: list[list[Outcome]], of_regressors: bool) -> None:
         flat = [
@@ -456,8 +450,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         refine: Callable[[Ints, float], None],
     ) -> bool:
         """Make the columns that explain the choice, and choose if that is asked for."""
-        # Made again: the metric, and whether several classes are compared, are known only now.
-        rule = make_rule(selection_of(self), metric, self.pairing_, self._only_class)
+        rule = self._rule
         table |= explain(rule, table, failures)
         if self._only_class:
             why = f"; only rows of class {self._only_class} are compared, so the {metric} decides"
@@ -467,24 +460,13 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         self.best_index_, self.certified_choice_ = certify_choice(rule, table, self.tol, refine)
         self.best_params_ = table["params"][self.best_index_]
         self.best_score_ = table[f"mean_test_{metric}"][self.best_index_]
-        self._mark_the_indistinguishable(table, rule)
-        return True
-
-    def _mark_the_indistinguishable(self, table: dict[str, Any], rule: SelectionRule) -> None:
-        terms = getattr(self, "agreement_terms_", None)
         # At "" each candidate is taken at its worst site, as the rules take it.
         differences = self._differences.get("")
-        if rule.decides != f"expected_{first_metric(self, table)}":  # or of another metric
+        if rule.decides != f"expected_{metric}":  # or of another metric
             differences = None
-        given = rule, table, self.best_index_, terms, self._pairs
-        found = indistinguishable(*given, differences)
-        if found is None:
-            return
-        table["not_told_apart"] = found
-        if found.any():
-            value = "agreement" if rule.by_agreement else "expected score"
-            added = indistinguishable_in_words(value, int(found.sum()))
-            table["reason"][self.best_index_] += f"; {added}"
+        terms = getattr(self, "agreement_terms_", None)
+        mark_the_indistinguishable(rule, table, self.best_index_, terms, self._pairs, differences)
+        return True
 
     def _warn_of_interruption(self, n_finished: int, n: int) -> None:
         resume = "" if self.memory is None else " Call fit again to continue from there."
@@ -574,211 +556,6 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
                 "refit: expected the metric that compares the candidates of a committee, such as "
                 f"PACommittee(metric={next(iter(scores))!r}), got metric={committee.metric!r}."
             )
-
-    def compare(self, i: int, j: int, *, site: str | None = None) -> AgreementComparison:
-        """Compare two candidates: their agreement, or with pairs their expected score.
-
-        Parameters
-        ----------
-        i, j : int
-            Indices of candidates in ``cv_results_["params"]``; the column ``index`` of `summary`.
-        site : str, default=None
-            The site of a dict of pairs at which the expected scores are compared. None: each
-            candidate's worst one.
-
-        Returns
-        -------
-        AgreementComparison
-            ``difference``, the agreement of i minus the agreement of j in nats per pair, or the
-            difference of their expected scores; its ``standard_error``; and the two-sided
-            ``p_value`` of no difference. The error of agreements is that of the mean over the
-            same pairs, and allows for pairs that share a row. The error of expected scores is
-            that of the differences over the labelled rows and over the pairs, which both
-            candidates predict (:doc:`/paired`). On sixteen simulated shifts 1.96 of it held 94 %
-            of the differences with 40 pairs and 85 % with 300, as each candidate has a bias of its
-            own. The p-value is valid for two candidates that were
-            named beforehand: the best of many looks better than it is, and ``p_adjusted`` is the
-            same. ``interval`` is nan: nothing is resampled. All are nan if a candidate has no
-            such value. With pairs and a rule that looks at the agreement, it is the agreement.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            If the search is not fitted.
-        IndexError
-            If i or j is not the index of a candidate.
-        ValueError
-            If `site` is not the name of one, or agreements are compared.
-
-        Warns
-        -----
-        UserWarning
-            If the pairs are of fewer than six rows.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_wine
-        >>> from sklearn.tree import DecisionTreeClassifier
-        >>> from pa_select import PASearchCV
-        >>> search = PASearchCV(DecisionTreeClassifier(random_state=0), {"max_depth": [1, 3]})
-        >>> search = search.fit(*load_wine(return_X_y=True))
-        >>> found = search.compare(1, 0)
-        >>> found.difference > 0, found.p_value < 0.05
-        (True, True)
-        """
-        check_is_fitted(self, "cv_results_")
-        table, n = self.cv_results_, len(self.cv_results_["params"])
-        for name, value in (("i", i), ("j", j)):
-            if not isinstance(value, numbers.Integral) or not 0 <= value < n:
-                raise IndexError(
-                    f"{name}: expected the index of a candidate in cv_results_['params'], 0 to "
-                    f"{n - 1}, got {value!r}."
-                )
-        expected = f"expected_{first_metric(self, table)}"
-        if expected in table and not rule_of(self, table).by_agreement:
-            # The empty name is that of the worst sites, which None stands for.
-            if site not in {None, *self._differences} - {""}:
-                raise ValueError(
-                    f"site: expected one of {list(self._differences)[1:]}, got {site!r}."
-                )
-            return expected_comparison(self._differences[site or ""], i, j)
-        if site is not None:
-            raise ValueError(f"site: expected None to compare agreements, got {site!r}.")
-        return agreement_comparison(
-            self.agreement_terms_[i], self.agreement_terms_[j], self._pairs
-        )
-
-    def plan_pairs(self, n_pairs: Sequence[int] = (20, 50, 100, 200, 500)) -> dict[int, float]:
-        """Predict the standard error of the expected score with other numbers of pairs.
-
-        Parameters
-        ----------
-        n_pairs : sequence of int, default=(20, 50, 100, 200, 500)
-            The numbers of objects measured at both sites, each at least 2.
-
-        Returns
-        -------
-        dict of int to float
-            For each number the standard error that ``expected_score_se_`` would have if further
-            objects are like those of the search; with several sites at the worst one. The part of
-            it that is not due to the pairs stays (see the notes of the function `plan_pairs`). On
-            simulated shifts the prediction was 1.05 to 1.43 times the later one with 20 first
-            pairs, in nine of ten cases.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            If the search is not fitted.
-        ValueError
-            If the search was fitted without pairs, or with a single one, or `n_pairs` are not
-            whole numbers of at least 2.
-
-        See Also
-        --------
-        pa_select.plan_pairs : The same for trained models, with intervals.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn.datasets import load_wine
-        >>> from sklearn.naive_bayes import GaussianNB
-        >>> from sklearn.utils import shuffle
-        >>> from pa_select import PASearchCV
-        >>> X, y = shuffle(*load_wine(return_X_y=True), random_state=0)
-        >>> again = X + np.random.default_rng(0).normal(scale=0.5 * X.std(axis=0), size=X.shape)
-        >>> search = PASearchCV(GaussianNB(), {"var_smoothing": [1e-9, 1e-3]})
-        >>> search = search.fit(X[:140], y[:140], paired=(X[140:], again[140:]))
-        >>> now, with_100 = search.plan_pairs([38, 100]).values()
-        >>> with_100 < now, abs(now - search.expected_score_se_) < 1e-9
-        (True, True)
-        """
-        from pa_select.two_sites.pair_planning import checked_sizes, error_with_pairs
-
-        check_is_fitted(self, "cv_results_")
-        sizes, n = checked_sizes(n_pairs), objects_of_choice(self)
-        if n < 2:
-            raise ValueError(
-                "plan_pairs: expected a search that was fitted with at least two pairs, "
-                f"fit(X, y, paired=...), got {n} pairs."
-            )
-        error = f"expected_{first_metric(self, self.cv_results_)}_se"
-        whole, of_pairs = (
-            self.cv_results_[e][self.best_index_] for e in (error, f"{error}_pairs")
-        )
-        return {size: error_with_pairs(whole, of_pairs, n, size) for size in sizes}
-
-    def summary(self) -> Frame:
-        """Return a small table: a row for each candidate, and what decided between them.
-
-        Returns
-        -------
-        pandas.DataFrame
-            A row is named by the parameters that differ. The chosen candidate is first, then
-            come the other eligible ones; the value that decides orders them. The columns are
-            those of ``cv_results_`` that decide: scores and agreement with their standard errors,
-            for each site if there are several, the worst environment's name, ``eligible``,
-            ``not_told_apart``, ``weight``; then ``chosen``, and ``index``, which `compare` takes.
-            Print it with ``to_string()``.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            If the search is not fitted.
-        ImportError
-            If pandas is not installed.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_wine
-        >>> from sklearn.tree import DecisionTreeClassifier
-        >>> from pa_select import PASearchCV
-        >>> search = PASearchCV(DecisionTreeClassifier(random_state=0), {"max_depth": [1, 3]})
-        >>> table = search.fit(*load_wine(return_X_y=True)).summary()
-        >>> table.index.tolist(), table["chosen"].tolist()
-        (['max_depth=3', 'max_depth=1'], [True, False])
-        """
-        from pa_select.model_selection.results_table import summary
-
-        return summary(self)
-
-    def report(self, path: str | os.PathLike[str] | None = None) -> str | None:
-        """Write a page for readers who do not program: what was asked, chosen and expected.
-
-        Parameters
-        ----------
-        path : str, path or None, default=None
-            The file of HTML to write, in UTF-8. None: the page is returned.
-
-        Returns
-        -------
-        str or None
-            The page, if no file is written. It is self-contained, can be printed, and runs no
-            script.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            If the search is not fitted.
-        OSError
-            If the file cannot be written.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_wine
-        >>> from sklearn.tree import DecisionTreeClassifier
-        >>> from pa_select import PASearchCV
-        >>> search = PASearchCV(DecisionTreeClassifier(random_state=0), {"max_depth": [1, 3]})
-        >>> "with max_depth=3</strong>" in search.fit(*load_wine(return_X_y=True)).report()
-        True
-        """
-        from pa_select.model_selection.report import report
-
-        page = report(self)
-        if path is None:
-            return page
-        # Not returned, too: a notebook would show its source.
-        Path(path).write_text(page, encoding="utf-8")
-        return None
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Get metadata routing of this search.

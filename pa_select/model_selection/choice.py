@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pa_select.model_selection.kinds.kind_of import default_rule
+from pa_select.model_selection.kinds.kind import DataKind
 from pa_select.model_selection.rules import (
     DEFAULT,
     Selection,
@@ -17,7 +17,7 @@ from pa_select.model_selection.rules import (
 from pa_select.model_selection.selection_rule import SelectionRule
 from pa_select.model_selection.table_columns import first_metric
 from pa_select.utils.p_values import LEVEL_TOLD_APART
-from pa_select.utils.typing import Floats, Ints, Mask, Pairing, Search
+from pa_select.utils.typing import Floats, Ints, Mask, Search
 
 if TYPE_CHECKING:
     from pa_select.agreement.bootstrap import AgreementComparison
@@ -36,10 +36,10 @@ def selection_of(search: Search) -> Selection | None:
 def make_rule(
     selection: Selection | None,
     score: str = "score",
-    pairing: Pairing | str = "",
+    kind: DataKind | type[DataKind] = DataKind,
     only_class: str = "",
 ) -> SelectionRule:
-    """Return the rule of a selection with a kind of data, whose ``pairing`` is given.
+    """Return the rule of a selection with a kind of data.
 
     If only the rows of one class are compared, which `only_class` names, agreements say nothing,
     and the score decides instead of a rule that has a name.
@@ -47,16 +47,17 @@ def make_rule(
     if not isinstance(selection, str):
         return named_rule(selection, score)
     # The default alone depends on the data: who names another rule gets that one.
-    is_default = selection == DEFAULT
-    rule = default_rule(pairing, score) if is_default else named_rule(selection, score)
+    rule = kind.default_rule(score) if selection == DEFAULT else named_rule(selection, score)
     return without_agreement(rule, score) if only_class else rule
 
 
 def rule_of(search: Search, table: dict[str, Any]) -> SelectionRule:
     """Return the rule by which a search chose."""
-    only_class = getattr(search, "_only_class", "")
-    pairing, metric = getattr(search, "pairing_", ""), first_metric(search, table)
-    return make_rule(selection_of(search), metric, pairing, only_class)
+    if hasattr(search, "_rule"):
+        rule: SelectionRule = search._rule
+        return rule
+    # One of scikit-learn keeps none.
+    return make_rule(selection_of(search), first_metric(search, table))
 
 
 def what_decides(search: Search) -> str:
@@ -202,7 +203,24 @@ def indistinguishable(
     return np.asarray(table["eligible"] & differences.not_told_from(chosen))
 
 
-def indistinguishable_in_words(value: str, n: int) -> str:
-    """Return the reason to add if n others are indistinguishable from the chosen one."""
-    others = "another eligible candidate" if n == 1 else f"{n} other eligible candidates"
-    return f"chosen, but its {value} cannot be told from that of {others}"
+def mark_the_indistinguishable(
+    rule: SelectionRule,
+    table: dict[str, Any],
+    chosen: int,
+    terms: Floats | None,
+    pairs: PooledPairs,
+    differences: Differences | None,
+) -> None:
+    """Make the column "not_told_apart", and say how many are in the reason of the chosen one.
+
+    See `indistinguishable`; without a comparison there is no column.
+    """
+    found = indistinguishable(rule, table, chosen, terms, pairs, differences)
+    if found is None:
+        return
+    table["not_told_apart"] = found
+    if found.any():
+        value, n = "agreement" if rule.by_agreement else "expected score", int(found.sum())
+        others = "another eligible candidate" if n == 1 else f"{n} other eligible candidates"
+        added = f"; chosen, but its {value} cannot be told from that of {others}"
+        table["reason"][chosen] += added

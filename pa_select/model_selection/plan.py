@@ -30,7 +30,7 @@ from pa_select.model_selection.committee import PACommittee
 from pa_select.model_selection.committee_vote import CommitteeVote, beta_of
 from pa_select.model_selection.evaluation import chance_scores
 from pa_select.model_selection.fits import Split, check_fit_params, takes_parameter
-from pa_select.model_selection.kinds.custom import compare_own
+from pa_select.model_selection.kinds.custom import compare_own, is_own
 from pa_select.model_selection.kinds.environments import check_environments
 from pa_select.model_selection.kinds.kind import (
     Comparison,
@@ -43,6 +43,7 @@ from pa_select.model_selection.kinds.kind_of import ARGUMENTS, kind_of
 from pa_select.model_selection.out_of_fold import OutOfFold
 from pa_select.model_selection.pa_scorer import PAScorer
 from pa_select.model_selection.rules import DEFAULT
+from pa_select.model_selection.selection_rule import SelectionRule
 from pa_select.model_selection.split_scores import (
     SAMPLE_X,
     Data,
@@ -134,6 +135,9 @@ class Plan:
         weight = None if self.sample_weight is None else check_weight(self.sample_weight, len(y))
         #: What ``fit`` was given beside X and y.
         self.kind: DataKind = kind_of(rows, search, given)
+        self._selection = selection_of(search)
+        rule = make_rule(self._selection, kind=self.kind)
+        _check_rule(search, rule, given)
         #: The groups of the rows whose scores are alike, or None.
         self._groups = None
         if groups is not None and not of_environments:
@@ -150,14 +154,15 @@ class Plan:
         # After the kind, whose environments stratify the folds.
         splits = _splits_of(search, rows, self.kind, routed.splitter.split)
         #: What is compared, and what follows from it.
-        is_own = hasattr(search.pairing, "compare")
-        compare = partial(compare_own, self.kind) if is_own else self.kind.compare
+        own = is_own(search.pairing)
+        compare = partial(compare_own, self.kind) if own else self.kind.compare
         self.comparison: Comparison = compare(splits, data, weight)
         # Groups that divide sites are the likeliest reason why no site is left out.
         made_by_groups = (
             self.kind.strata is not None and needs_groups(search.cv) and not of_environments
         )
-        _check_unseen_sites(search, self.comparison.n_unseen_sites, made_by_groups)
+        n_sites = self.comparison.n_unseen_sites
+        _check_unseen_sites(search, rule.n_unseen_sites, n_sites, made_by_groups)
         # The kind may compare other models than it was asked to.
         self.kind, splits = self.comparison.kind, list(self.comparison.splits)
         #: The data that each fit needs.
@@ -208,6 +213,10 @@ class Plan:
             return False
         named = getattr(self.data.scorer, "_scorers", {"score": self.data.scorer})
         return all(map(is_accuracy, named.values()))
+
+    def rule(self, metric: str = "score") -> SelectionRule:
+        """Return the rule that chooses, whose score is a metric."""
+        return make_rule(self._selection, metric, self.kind, self.only_class)
 
     @property
     def n_disjoint(self) -> float:
@@ -306,7 +315,7 @@ def _check_arguments(
     _refuse_target(search.estimator, params)
     check_fit_params(search.estimator, dict(params), GIVEN)
     check_text(groups, "groups", X)
-    _check_selection(search, given)
+    _check_selection(search)
     _check_site_parameters(search, given.get("paired"))
     _check_scorers(search._get_scorers()[0], search.refit)
 
@@ -449,8 +458,8 @@ def _with_parts(extras: Sequence[Extra], test: Ints, rows: RowsOfX) -> list[Extr
     return [*extras, *added]
 
 
-def _check_selection(search: Search, given: Mapping[str, Any]) -> None:
-    """Check that there is one rule, and that ``fit`` was given the data that it needs."""
+def _check_selection(search: Search) -> None:
+    """Check that there is one rule."""
     selection, refit = search.selection, search.refit
     for argument, value in (("selection", selection), ("refit", refit)):
         if isinstance(value, type):
@@ -462,22 +471,33 @@ def _check_selection(search: Search, given: Mapping[str, Any]) -> None:
             f"selection: expected {DEFAULT!r}, the default, with a callable refit, which is the "
             f"rule then, got {selection!r}."
         )
+
+
+def _chosen_by(search: Search) -> tuple[str, Any]:
+    """Return the name and the value of the argument that says what chooses."""
     chosen_by = selection_of(search)
-    name = make_rule(chosen_by).needs
-    if name and given.get(name) is None:
-        argument = "refit" if chosen_by is refit else "selection"
+    return ("refit" if chosen_by is search.refit else "selection"), chosen_by
+
+
+def _check_rule(search: Search, rule: SelectionRule, given: Mapping[str, Any]) -> None:
+    """Check that ``fit`` was given the data that the rule needs."""
+    argument, chosen_by = _chosen_by(search)
+    if rule.needs and given.get(rule.needs) is None:
         raise ValueError(
-            f"{name}: expected some in fit(X, y, {name}=...) with {argument}={chosen_by!r}, got "
-            "None."
+            f"{rule.needs}: expected some in fit(X, y, {rule.needs}=...) with "
+            f"{argument}={chosen_by!r}, got None."
+        )
+    if is_regressor(search.estimator) and rule.by_agreement:
+        raise ValueError(
+            f"{argument}: expected a rule that does not look at the agreement, which regressors "
+            f"do not have, got {chosen_by!r}."
         )
 
 
-def _check_unseen_sites(search: Search, n: int, made_by_groups: bool) -> None:
+def _check_unseen_sites(search: Search, needed: int, n: int, made_by_groups: bool) -> None:
     """Check that there are the sites that the rule needs, which no fitted model has seen."""
-    chosen_by = selection_of(search)
-    needed = make_rule(chosen_by).n_unseen_sites
     if n < needed:
-        argument = "refit" if chosen_by is search.refit else "selection"
+        argument, chosen_by = _chosen_by(search)
         advice = ""
         if made_by_groups:
             advice = " The groups made the splits: without them the environments make them."
@@ -556,13 +576,6 @@ def _check_data(
         check_column(y, _num_samples(X), "y")
         check_classification_targets(y)
         return X, y
-    rule = selection_of(search)
-    if make_rule(rule, pairing="paired").by_agreement:
-        name = "refit" if rule is search.refit else "selection"
-        raise ValueError(
-            f"{name}: expected a rule that does not look at the agreement, which regressors do "
-            f"not have, got {rule!r}."
-        )
     values = np.asarray(y)
     if values.dtype.kind not in "biuf":
         raise TypeError(

@@ -115,5 +115,3 @@ Reference: TypeAlias = "str | Model"
 Device: TypeAlias = "str | torch.device | None"
 RandomState: TypeAlias = int | np.random.RandomState | None
 ErrorScore: TypeAlias = Literal["raise"] | float
-PairingName: TypeAlias = Literal["repeated", "split-half"]
-Pairing: TypeAlias = PairingName | HasPairs | Callable[..., Any]

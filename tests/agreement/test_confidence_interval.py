@@ -170,7 +170,6 @@ def test_six_disagreeing_pairs_are_enough(n):
 def test_a_search_warns_of_few_rows():
     search = PASearchCV(GaussianNB(), {})
     search.cv_results_ = {"params": [{}, {}], "mean_test_score": np.ones(2)}
-    search.pairing_ = "repeated"
     search.agreement_terms_ = np.zeros((2, 3))
     rows = np.arange(3)
     search._pairs = PooledPairs(rows, rows, rows, rows, rows, rows, np.ones(3))

@@ -26,6 +26,7 @@ from pa_select import (
 from pa_select import pairing as pairings
 from pa_select.interop.skops import TRUSTED_TYPES
 from pa_select.model_selection import majority_rate
+from pa_select.model_selection.rules import SELECTIONS, named_rule
 
 sio = pytest.importorskip("skops.io")
 
@@ -150,6 +151,8 @@ HELD = [
     for name, kind in vars(room).items()
     if name in room.__all__ and isinstance(kind, type) and name not in NOT_HELD
 ]
+# A fitted search holds its rule.
+RULES = [named_rule(selection, "score") for selection in (*SELECTIONS, majority_rate)]
 
 
 @pytest.mark.parametrize("held", HELD, ids=lambda held: type(held).__name__)
@@ -161,7 +164,8 @@ def test_every_public_shift_and_pairing(held):
 
 def test_every_trusted_type_of_our_own_is_needed(saved):
     needed = set()
-    for data in [data for _, data in saved.values()] + [sio.dumps(held) for held in HELD]:
+    held = [sio.dumps(one) for one in (*HELD, *RULES)]
+    for data in [data for _, data in saved.values()] + held:
         needed |= set(sio.get_untrusted_types(data=data))
     assert needed <= set(TRUSTED_TYPES)
     own = {name for name in TRUSTED_TYPES if name.startswith("pa_select.")}

@@ -8,7 +8,10 @@ import pytest
 from sklearn.base import clone
 
 from pa_select import GuardedSelection, PASearchCV, within_one_standard_error
+from pa_select.model_selection import DataKind
 from pa_select.model_selection.choice import make_rule
+from pa_select.model_selection.kinds.pairs import PairedObjects
+from pa_select.model_selection.kinds.views import Views
 from pa_select.model_selection.rules import (
     SELECTIONS,
     BestAgreement,
@@ -38,7 +41,7 @@ def test_what_differs_by_rounding_ties():
     found |= {"expected_score": 0.9 + noise, "expected_score_se": np.full(3, 0.01)}
     # The first is taken, or the one of the smallest parameters.
     for rule in ("score", "expected", "guarded"):
-        assert make_rule(rule, "score", "environments")(found) == 0
+        assert make_rule(rule)(found) == 0
     assert within_one_standard_error(lambda _: 1)(found) == 0
     found["mean_test_score"] = found["mean_test_score"] + [0, 1e-6, 0]
     assert BestScore()(found) == 1
@@ -90,7 +93,7 @@ BLIND = {
 )
 def test_no_rule_chooses_who_is_no_better_than_who_looks_at_no_feature(rule, chosen):
     found = table(**BLIND)
-    rule = make_rule(rule, "score", "environments")
+    rule = make_rule(rule)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert rule(found) == chosen
@@ -155,12 +158,12 @@ def test_names_of_rules():
         assert rule.score.startswith("accuracy")
         assert f'"{name}"' in PASearchCV.__doc__
     own = GuardedSelection(n_se=3)
-    assert make_rule(own, "accuracy", "views") is own
-    assert type(make_rule("agreement", "accuracy", "views")) is BestAgreement
+    assert make_rule(own, "accuracy", Views) is own
+    assert type(make_rule("agreement", "accuracy", Views)) is BestAgreement
     # What the default means is said by the kind of data.
-    assert type(make_rule("guarded", "accuracy", "paired")) is BestExpected
-    usual, with_views = (make_rule("guarded", "accuracy", kind) for kind in ("repeated", "views"))
+    assert type(make_rule("guarded", "accuracy", PairedObjects)) is BestExpected
+    usual, with_views = (make_rule("guarded", "accuracy", kind) for kind in (DataKind, Views))
     assert (usual.score, usual.n_se) == ("accuracy", 1)
     assert (with_views.score, with_views.n_se) == ("accuracy_views", 2)
     # Agreements of one class say nothing.
-    assert type(make_rule("guarded", "accuracy", "views", "ill")) is BestScore
+    assert type(make_rule("guarded", "accuracy", Views, "ill")) is BestScore

@@ -2,47 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from inspect import Parameter, signature
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from pa_select.model_selection.fits import Split
-from pa_select.model_selection.kinds.environments import Environments
 from pa_select.model_selection.kinds.kind import Comparison, DataKind, RowsOfX, made_by
+from pa_select.model_selection.selection_rule import SelectionRule
 from pa_select.model_selection.split_scores import SAMPLE_X, Data, PairsOfModels
 from pa_select.utils.sklearn_private import _num_samples
-from pa_select.utils.typing import Floats, HasPairs, Labels
+from pa_select.utils.typing import Floats, HasPairs
 
 
 class CustomPairs(DataKind):
-    """A pairing object; `environments` are scored, and passed on to it."""
+    """A pairing object; `environments`, a kind of data, are scored, and passed on to it."""
 
-    def __init__(self, rows: RowsOfX, pairing: HasPairs, environments: Labels | None) -> None:
+    def __init__(self, rows: RowsOfX, pairing: HasPairs, environments: DataKind | None) -> None:
         super().__init__(rows)
         self.pairing, self.compares = pairing, made_by(pairing)
-        self._environments = None
-        if environments is not None:
-            self._environments = Environments(rows, environments)
-            self.strata = self._environments.strata
+        self._scored = self if environments is None else environments
+        self.strata = self._scored.strata
 
     def compare(self, splits: list[Split], data: Data, weight: Floats | None) -> Comparison:
         X, y, groups, _ = self.rows
         items = self.pairing.pairs(splits, X, y, environments=self.strata, groups=groups)
-        pairs = list(_checked(items, splits, len(y)))
-        if self._environments is None:
-            return Comparison(self, splits, pairs)
-        return self._environments.compare_pairs(pairs, splits, data)
+        return self._scored.compare_pairs(list(_checked(items, splits, len(y))), splits, data)
 
 
-def make_own(kind: Callable[..., DataKind], rows: RowsOfX, given: Mapping[str, Any]) -> DataKind:
+def is_own(pairing: object) -> TypeGuard[type[DataKind]]:
+    """Whether a `pairing` is a kind of data of the user's own."""
+    return isinstance(pairing, type) and issubclass(pairing, DataKind)
+
+
+def make_own(kind: type[DataKind], rows: RowsOfX, given: Mapping[str, Any]) -> DataKind:
     """Make a kind of data of the user's own; refuse what it does not take, or lacks."""
     # What the kind takes is read from its ``__init__``, as scikit-learn reads parameters.
     first, *others = signature(kind).parameters.values()
     takes_all = any(x.kind is Parameter.VAR_KEYWORD for x in (first, *others))
     known = {x.name: x for x in others if x.kind is not Parameter.VAR_KEYWORD}
-    who = getattr(kind, "__name__", repr(kind))
+    who = kind.__name__
     for name in given if not takes_all else ():
         if name not in known:
             raise TypeError(
@@ -54,7 +54,13 @@ def make_own(kind: Callable[..., DataKind], rows: RowsOfX, given: Mapping[str, A
             raise TypeError(
                 f"{name}: expected some in fit(X, y, {name}=...) with pairing={who}, got None."
             )
-    return kind(rows, **given)
+    made = kind(rows, **given)
+    rule = made.default_rule("score")
+    if not isinstance(rule, SelectionRule):
+        raise TypeError(
+            f"pairing: expected a SelectionRule of {who}.default_rule, got {type(rule).__name__}."
+        )
+    return made
 
 
 def compare_own(

@@ -89,7 +89,7 @@ class Environments(DataKind):
         data: Data,
         only_class: str = "",
     ) -> Comparison:
-        """Compare these pairs, and score each environment."""
+        """Compare pairs, and score each environment."""
         names, distinct = self.names, np.unique(self.names).tolist()
         of_environments = [
             [

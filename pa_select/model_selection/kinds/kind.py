@@ -232,7 +232,10 @@ class DataKind(ABC):
 
     @staticmethod
     def default_rule(score: str) -> SelectionRule:
-        """Return the rule of ``selection="guarded"``, the default, with a kind of this package."""
+        """Return the rule that ``selection="guarded"``, the default, means with this kind.
+
+        `score` is the name of the metric.
+        """
         return GuardedSelection(score=score)
 
     @abstractmethod
@@ -242,6 +245,12 @@ class DataKind(ABC):
         Metrics and rows that cannot be used are refused here, before the first fit. `data` has X
         and the samples; `weight` has the weights of the rows of X.
         """
+
+    def compare_pairs(
+        self, pairs: Sequence[PairsOfModels], splits: list[Split], data: Data
+    ) -> Comparison:
+        """Compare pairs that an object of the user made."""
+        return Comparison(self, splits, pairs)
 
     def suggest_more_data(self, n_splits: int) -> None:
         """Warn once if other data would gain more."""

@@ -1,18 +1,26 @@
-"""Which kind of data a search has, by what its ``fit`` was given, and its default rule."""
+"""Which kind of data a search has, by its ``pairing`` and by what its ``fit`` was given."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
-from pa_select.model_selection.kinds.custom import CustomPairs, make_own
+from pa_select.model_selection.kinds.custom import CustomPairs, is_own, make_own
 from pa_select.model_selection.kinds.environments import Environments
 from pa_select.model_selection.kinds.folds import RepeatedFolds, SplitHalves
 from pa_select.model_selection.kinds.kind import DataKind, RowsOfX
 from pa_select.model_selection.kinds.pairs import PairedObjects
 from pa_select.model_selection.kinds.views import Views
-from pa_select.model_selection.selection_rule import SelectionRule
-from pa_select.utils.typing import Search
+from pa_select.utils.typing import HasPairs, Search
+
+#: The kinds that need no other data than X and y, and that ``pairing`` names.
+PairingName: TypeAlias = Literal["repeated", "split-half"]
+#: What ``pairing`` may be.
+Pairing: TypeAlias = PairingName | HasPairs | Callable[..., Any]
+PAIRINGS: tuple[PairingName, ...] = get_args(PairingName)
+DEFAULT_PAIRING: PairingName = "repeated"
+
+_NAMED: dict[str, type[DataKind]] = {"repeated": RepeatedFolds, "split-half": SplitHalves}
 
 # By the argument of ``fit``, how a kind is made of the rows, the argument's value and the search.
 _GIVEN: dict[str, Callable[[RowsOfX, Any, Search], DataKind]] = {
@@ -22,8 +30,6 @@ _GIVEN: dict[str, Callable[[RowsOfX, Any, Search], DataKind]] = {
 }
 #: The arguments of ``fit`` that are data, beside X and y.
 ARGUMENTS = tuple(_GIVEN)
-# The kinds that a fitted search names in ``pairing_`` and that have a default rule of their own.
-_WITH_RULE: dict[Any, type[DataKind]] = {kind.pairing: kind for kind in (Views, PairedObjects)}
 
 
 def kind_of(rows: RowsOfX, search: Search, given: Mapping[str, Any]) -> DataKind:
@@ -36,16 +42,16 @@ def kind_of(rows: RowsOfX, search: Search, given: Mapping[str, Any]) -> DataKind
         first, second, *_ = given
         raise ValueError(f"{second}: expected None if {first} is given, got both.")
     for name, value in given.items():
-        if pairing == SplitHalves.pairing:
+        if pairing != DEFAULT_PAIRING:
             raise ValueError(f"{name}: expected None with pairing={pairing!r}.")
         return _GIVEN[name](rows, value, search)
-    return SplitHalves(rows) if pairing == SplitHalves.pairing else RepeatedFolds(rows)
+    return _NAMED[pairing](rows)
 
 
 def _of_pairing(rows: RowsOfX, pairing: Any, given: Mapping[str, Any]) -> DataKind:
     """Return the kind of a search whose `pairing` is an object, a function or another kind."""
     # Asked first: a kind is callable, as a pairing of two samples is.
-    if hasattr(pairing, "compare"):  # a kind of the user's own
+    if is_own(pairing):
         return make_own(pairing, rows, given)
     if callable(pairing) and "environments" not in given:
         raise ValueError(
@@ -59,10 +65,5 @@ def _of_pairing(rows: RowsOfX, pairing: Any, given: Mapping[str, Any]) -> DataKi
         )
     if callable(pairing):
         return Environments(rows, given["environments"], pairing)
-    return CustomPairs(rows, pairing, given.get("environments"))
-
-
-def default_rule(pairing: object, score: str) -> SelectionRule:
-    """Return the rule that is the default with the kind that a search names in ``pairing_``."""
-    kind = _WITH_RULE.get(pairing) if isinstance(pairing, str) else None
-    return DataKind.default_rule(score) if kind is None else kind.default_rule(score)
+    environments = Environments(rows, given["environments"]) if given else None
+    return CustomPairs(rows, pairing, environments)
