@@ -36,10 +36,11 @@ from pa_select.model_selection.evaluation import (
     warn_of_missing_scores,
     with_parameters,
 )
+from pa_select.model_selection.fits import is_sequence_of_splitters
 from pa_select.model_selection.fitted_search import FittedSearchMixin
 from pa_select.model_selection.kinds.kind import ExpectedElsewhere
 from pa_select.model_selection.kinds.kind_of import DEFAULT_PAIRING, PAIRINGS, Pairing
-from pa_select.model_selection.plan import Plan, by_name, is_sequence_of_splitters
+from pa_select.model_selection.plan import Plan, by_name
 from pa_select.model_selection.results_table import table_of_candidates
 from pa_select.model_selection.rules import DEFAULT, SELECTIONS, Selection
 from pa_select.model_selection.split_scores import Outcome

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import is_regressor
-from sklearn.utils.metadata_routing import get_routing_for_object
 
+from pa_select.model_selection.fits import needs_groups
 from pa_select.model_selection.table_columns import (
     cv_results_of,
     first_metric,
@@ -145,7 +145,7 @@ def _of_search(
             n_folds = search.n_splits_ // cv.n_repeats
         # The folds of scikit-learn's KFold and its kin; of other splitters, and of groups, only
         # the data tell.
-        elif hasattr(cv, "n_splits") and hasattr(cv, "shuffle") and not _needs_groups(cv):
+        elif hasattr(cv, "n_splits") and hasattr(cv, "shuffle") and not needs_groups(cv):
             n_folds = cv.n_splits
         else:
             raise ValueError(
@@ -153,10 +153,6 @@ def _of_search(
                 f"with cv={cv!r}, got None."
             )
     return _of_table(table, metric, splits, parts, is_regressor(search.estimator), n_folds)
-
-
-def _needs_groups(cv: Any) -> bool:
-    return bool(get_routing_for_object(cv).consumes("split", ["groups"]))
 
 
 def _of_table(

@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 import numbers
-import warnings
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial, wraps
-from inspect import signature
 from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier, is_regressor
-from sklearn.model_selection import (
-    GroupKFold,
-    RepeatedStratifiedKFold,
-    StratifiedGroupKFold,
-    StratifiedKFold,
-    check_cv,
-)
 from sklearn.utils import check_random_state, column_or_1d, indexable
-from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.multiclass import check_classification_targets
 
 from pa_select.model_selection.candidate_posterior import no_parts
@@ -29,8 +18,17 @@ from pa_select.model_selection.choice import make_rule, selection_of
 from pa_select.model_selection.committee import PACommittee
 from pa_select.model_selection.committee_vote import CommitteeVote, beta_of
 from pa_select.model_selection.evaluation import chance_scores
-from pa_select.model_selection.fits import Split, check_fit_params, takes_parameter
-from pa_select.model_selection.kinds.custom import compare_own, is_own
+from pa_select.model_selection.fits import (
+    Split,
+    cells,
+    check_fit_params,
+    make_splits,
+    n_disjoint,
+    needs_groups,
+    positions,
+    takes_parameter,
+)
+from pa_select.model_selection.kinds.custom import compare_own
 from pa_select.model_selection.kinds.environments import check_environments
 from pa_select.model_selection.kinds.kind import (
     Comparison,
@@ -38,6 +36,7 @@ from pa_select.model_selection.kinds.kind import (
     ExpectedElsewhere,
     RowsOfX,
     check_text,
+    is_own,
 )
 from pa_select.model_selection.kinds.kind_of import ARGUMENTS, kind_of
 from pa_select.model_selection.out_of_fold import OutOfFold
@@ -78,7 +77,6 @@ from pa_select.utils.typing import (
     Array,
     Floats,
     Groups,
-    HasArray,
     Ints,
     Labels,
     PairedRows,
@@ -316,6 +314,7 @@ def _check_arguments(
     check_fit_params(search.estimator, dict(params), GIVEN)
     check_text(groups, "groups", X)
     _check_selection(search)
+    _check_needs(search, make_rule(selection_of(search)), given)
     _check_site_parameters(search, given.get("paired"))
     _check_scorers(search._get_scorers()[0], search.refit)
 
@@ -353,7 +352,7 @@ def _groups_within(environments: Array | None, groups: Labels, n: int) -> Array 
     """Return the groups; None if they divide no environment, so that its rows count singly."""
     groups = check_column(groups, n, "groups")
     if environments is not None:
-        n_parts = _cells(environments, groups).max() + 1
+        n_parts = cells(environments, groups).max() + 1
         if n_parts == len(np.unique(environments)):
             return None
     return groups
@@ -406,7 +405,7 @@ def _splits_of(
         split_params=split_params,
         classifier=is_classifier(search.estimator),
     )
-    return [(_positions(train), _positions(test)) for train, test in splits]
+    return [(positions(train), positions(test)) for train, test in splits]
 
 
 def _only_class(search: Search, comparison: Comparison) -> str:
@@ -437,15 +436,13 @@ def _refuse_target(estimator: Any, params: Mapping[str, Any]) -> None:
         )
 
 
-def n_disjoint(splits: Sequence[Split]) -> float:
-    """Return the effective number of disjoint test sets: as if each row was tested once."""
-    tested = np.concatenate([test for _, test in splits])
-    return len(splits) * len(np.unique(tested)) / len(tested)
-
-
 def _with_parts(extras: Sequence[Extra], test: Ints, rows: RowsOfX) -> list[Extra]:
-    """Add parts of the test rows, and of those of the views."""
-    wholes = [(x.suffix, x.sample) for x in extras if x.suffix == "views"]
+    """Add parts of the test rows, and of the same rows of other samples, such as views."""
+    wholes = [
+        (x.suffix, x.sample)
+        for x in extras
+        if x.sample != SAMPLE_X and np.array_equal(x.rows, test)
+    ]
     added = [
         part
         for suffix, sample in (
@@ -479,7 +476,7 @@ def _chosen_by(search: Search) -> tuple[str, Any]:
     return ("refit" if chosen_by is search.refit else "selection"), chosen_by
 
 
-def _check_rule(search: Search, rule: SelectionRule, given: Mapping[str, Any]) -> None:
+def _check_needs(search: Search, rule: SelectionRule, given: Mapping[str, Any]) -> None:
     """Check that ``fit`` was given the data that the rule needs."""
     argument, chosen_by = _chosen_by(search)
     if rule.needs and given.get(rule.needs) is None:
@@ -487,6 +484,12 @@ def _check_rule(search: Search, rule: SelectionRule, given: Mapping[str, Any]) -
             f"{rule.needs}: expected some in fit(X, y, {rule.needs}=...) with "
             f"{argument}={chosen_by!r}, got None."
         )
+
+
+def _check_rule(search: Search, rule: SelectionRule, given: Mapping[str, Any]) -> None:
+    """Check the rule when the kind of data, which states the default one, is known."""
+    _check_needs(search, rule, given)
+    argument, chosen_by = _chosen_by(search)
     if is_regressor(search.estimator) and rule.by_agreement:
         raise ValueError(
             f"{argument}: expected a rule that does not look at the agreement, which regressors "
@@ -539,12 +542,6 @@ def _check_site_parameters(search: Search, paired: PairedRows | None) -> None:
         )
 
 
-def _positions(rows: Sequence[int] | HasArray) -> Ints:
-    """Return row numbers; a mask is converted to them."""
-    rows = np.asarray(rows)
-    return np.flatnonzero(rows) if rows.dtype == bool else rows.astype(np.int64)
-
-
 def _check_data(
     search: Search, X: Rows, y: Labels | None, paired: PairedRows | None
 ) -> tuple[Any, Any]:
@@ -593,90 +590,3 @@ def _check_data(
                 "floats if they are numbers."
             )
     return X, y
-
-
-def make_splits(
-    cv: Any,
-    X: Rows,
-    y: Labels,
-    *,
-    tested_twice: bool,
-    groups: Groups,
-    environments: Array | None,
-    seed: int,
-    split_params: dict[str, Any],
-    classifier: bool = True,
-) -> list[Split]:
-    """Return all splits of a search.
-
-    A splitter of the user is used as it is, with the parameters routed to it. If rows must be
-    tested twice, one with a parameter ``shuffle`` is used a second time, shuffled. For None or
-    a number, folds are then two shuffled repetitions; otherwise they are folds stratified by
-    class and environment if there are environments, or else those of GridSearchCV. With groups
-    they are group folds. Those of regressors are not stratified.
-    """
-    # Several splitters repeat the folds as their user wants it.
-    if is_sequence_of_splitters(cv):
-        return [rows for part in cv for rows in part.split(X, y, **split_params)]
-    if cv is not None and not isinstance(cv, (int, np.integer)):
-        given = [check_cv(cv, y, classifier=classifier)]
-        if tested_twice and "shuffle" in signature(type(cv)).parameters:
-            given.append(copy(cv))
-            given[1].shuffle, given[1].random_state = True, seed
-        return [rows for part in given for rows in part.split(X, y, **split_params)]
-    n_folds = 5 if cv is None else int(cv)
-    if not classifier:
-        splitter = check_cv(cv, y, classifier=False) if groups is None else GroupKFold(n_folds)
-        return list(splitter.split(X, y, groups))
-    labels = y if environments is None else _cells(environments, y)
-    # Checked here: scikit-learn would name neither `cv` nor the environment.
-    counts = np.unique(labels, return_counts=True)[1]
-    largest, smallest = int(counts.max()), int(counts.min())
-    if largest < n_folds:
-        raise ValueError(
-            f"cv: expected no more folds than there are rows of the largest class"
-            f"{'' if environments is None else ' in one environment'}, {largest}, got {n_folds} "
-            f"with n_samples={len(labels)}."
-        )
-    splitters: list[Any]
-    if groups is not None:
-        seeds = (seed, seed + 1) if tested_twice else (seed,)
-        splitters = [StratifiedGroupKFold(n_folds, shuffle=True, random_state=x) for x in seeds]
-    elif tested_twice:
-        splitters = [RepeatedStratifiedKFold(n_splits=n_folds, n_repeats=2, random_state=seed)]
-    elif environments is not None:
-        # Unshuffled folds of sorted data would have one environment each.
-        splitters = [StratifiedKFold(n_folds, shuffle=True, random_state=seed)]
-    else:
-        splitters = [check_cv(cv, y, classifier=True)]
-    with warnings.catch_warnings():
-        if environments is not None and smallest < n_folds:
-            row = int(np.flatnonzero(labels == counts.argmin())[0])
-            (label,), (environment,) = (np.asarray(v)[[row]].tolist() for v in (y, environments))
-            warn_caller(
-                f"The least populated class of an environment, {label!r} of {environment!r}, has "
-                f"only {smallest} row{'' if smallest == 1 else 's'}, fewer than the {n_folds} "
-                "folds."
-            )
-            # Scikit-learn's warning would take each environment's part of a class for a class.
-            warnings.filterwarnings("ignore", "The least populated class", UserWarning)
-        return [split for part in splitters for split in part.split(X, labels, groups)]
-
-
-def needs_groups(cv: Any) -> bool:
-    """Whether a splitter, or one of several, requests groups, as those of scikit-learn do."""
-    # scikit-learn's splitters state in their routing whether they need groups.
-    splitters = cv if is_sequence_of_splitters(cv) else [cv]
-    return any(get_routing_for_object(x).consumes("split", ["groups"]) for x in splitters)
-
-
-def is_sequence_of_splitters(cv: object) -> bool:
-    """Whether ``cv`` is a list of splitters, not a splitter or a list of splits."""
-    return isinstance(cv, (list, tuple)) and len(cv) > 0 and all(hasattr(x, "split") for x in cv)
-
-
-def _cells(environments: Array, y: Labels) -> Ints:
-    """Return a number for each row that stands for its environment and class."""
-    # Codes, since environments and labels may be of different types.
-    codes = [np.unique(np.asarray(values), return_inverse=True)[1] for values in (environments, y)]
-    return np.unique(np.column_stack(codes), axis=0, return_inverse=True)[1].ravel()

@@ -5,13 +5,14 @@ import re
 import sys
 from functools import cache
 from graphlib import TopologicalSorter
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import pa_select
-from pa_select.model_selection import SelectionRule, rules
+from pa_select.model_selection import Comparison, DataKind, SelectionRule, rules
 
 PACKAGE = Path(pa_select.__file__).parent
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py")
@@ -147,50 +148,190 @@ def test_an_agreement_is_computed_in_few_files(prior):
     assert 0 < len(files) <= 17, sorted(path.name for path in files)
 
 
-@cache
-def names_of_rules():
-    """The classes of the package's rules, and the names that `selection` takes."""
-    classes = [x for x in vars(rules).values() if isinstance(x, type)]
-    of_rules = {x.__name__ for x in classes if issubclass(x, SelectionRule)}
-    return of_rules - {SelectionRule.__name__}, set(rules.SELECTIONS)
+RULES = PACKAGE / "model_selection/rules.py"
+TABLE_OF_KINDS = PACKAGE / "model_selection/kinds/kind_of.py"
+KINDS = sorted({path for path in FILES if path.parent == TABLE_OF_KINDS.parent} - {TABLE_OF_KINDS})
+# These are names of columns, metrics and arguments, too: only what they are compared with, or
+# are a value of, shows what they mean.
+AMBIGUOUS = {"agreement", "score", "expected", "worst_environment"}
+AMBIGUOUS |= {"environments", "views", "paired"}
+MEAN_ONE = {"selection", "rule", "refit", "pairing", "pairing_", "kind"}
 
 
-def outside_of_default_rules(node):
-    """The nodes of a file, but for those in which a kind of data says its default rule."""
-    yield node
-    for child in ast.iter_child_nodes(node):
-        if not (isinstance(child, ast.FunctionDef) and child.name == "default_rule"):
-            yield from outside_of_default_rules(child)
+def subclasses_in(path, *bases):
+    """The names of the classes of a file that inherit from these, but not these."""
+    found = vars(import_module(dotted(path))).values()
+    classes = {x for x in found if isinstance(x, type) and issubclass(x, bases)}
+    return {x for x in classes - set(bases) if x.__module__ == dotted(path)}
 
 
-def mentions_of_rules(tree):
-    """What in a file names a rule: its class, or its name where a rule is asked for."""
-    classes, names = names_of_rules()
-    # These are names of columns and metrics, too: only comparisons show what they mean.
-    ambiguous = {"agreement", "score", "expected", "worst_environment"}
-    for node in outside_of_default_rules(tree):
-        named = {getattr(node, "id", ""), getattr(node, "attr", ""), getattr(node, "name", "")}
-        if not isinstance(node, (ast.ClassDef, ast.alias)) and named & classes:
-            yield node.lineno
-        elif isinstance(node, ast.Constant) and node.value in names - ambiguous:
-            yield node.lineno
-        elif isinstance(node, ast.Compare):
-            sides = [node.left, *node.comparators]
-            sides += [x for side in sides for x in getattr(side, "elts", ())]
-            about = {getattr(x, "id", getattr(x, "attr", "")) for x in sides}
-            values = {x.value for x in sides if isinstance(x, ast.Constant)}
-            if about & {"selection", "rule", "refit"} and values & names:
+def name_of(node):
+    return getattr(node, "id", getattr(node, "attr", getattr(node, "arg", "")))
+
+
+def parts_of(node):
+    """A node, and the parts of a tuple, a list or a set."""
+    return [node, *getattr(node, "elts", ())]
+
+
+def values_of(tree):
+    """What in a file is compared with, given as, or looked up by each name: pairs of nodes."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            sides = [x for side in (node.left, *node.comparators) for x in parts_of(side)]
+            yield from ((a, b) for a in sides for b in sides)
+        elif isinstance(node, ast.keyword):
+            yield node, node.value
+        elif isinstance(node, ast.AnnAssign) and node.value:
+            yield node.target, node.value
+        elif isinstance(node, ast.Assign):
+            yield from ((target, node.value) for target in node.targets)
+        elif isinstance(node, ast.arguments):
+            given = [*node.posonlyargs, *node.args][::-1], node.defaults[::-1]
+            yield from zip(*given, strict=False)
+            yield from zip(node.kwonlyargs, node.kw_defaults, strict=True)
+        elif isinstance(node, ast.Subscript) and isinstance(node.value, ast.Dict):
+            yield from ((node.slice, key) for key in node.value.keys)
+        elif isinstance(node, ast.Match):
+            yield from ((node.subject, x) for x in ast.walk(node) if isinstance(x, ast.Constant))
+
+
+def mentions(tree, classes, names):
+    """The lines of a file that name a class of these, or one of these names for what it means."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.alias):
+            named = {node.name.split(".")[-1]}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            # A name that an import or a pickle would find; words and sentences are messages.
+            is_name = re.search(r"[a-z][A-Z]|\w\.\w", node.value)
+            named = {node.value.split(".")[-1]} if is_name else set()
+            if node.value in names - AMBIGUOUS:
                 yield node.lineno
+        else:
+            named = {getattr(node, "id", ""), getattr(node, "attr", "")}
+        if named & classes:
+            yield node.lineno
+    for about, value in values_of(tree):
+        if name_of(about) in MEAN_ONE and getattr(value, "value", None) in names & AMBIGUOUS:
+            yield value.lineno
+
+
+def in_default_rules(tree):
+    """The functions of a file in which a kind of data states its default rule."""
+    return [
+        method
+        for node in tree.body
+        if isinstance(node, ast.ClassDef)
+        for method in node.body
+        if isinstance(method, ast.FunctionDef) and method.name == "default_rule"
+    ]
+
+
+def without_default_rules(path, classes):
+    """A file without the functions that state a default rule, and the imports that they need."""
+    tree = ast.parse(path.read_text())
+    if path not in KINDS:
+        return tree
+    stated = in_default_rules(tree)
+    used = {name_of(node) for method in stated for node in ast.walk(method)} & classes
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            node.body = [part for part in node.body if part not in stated]
+        elif isinstance(node, ast.ImportFrom):
+            node.names = [alias for alias in node.names if alias.name not in used]
+    return tree
 
 
 def test_the_file_of_the_rules_alone_knows_which_rules_there_are():
     # It has the table of their names, too.
-    own = PACKAGE / "model_selection/rules.py"
-    assert len(list(mentions_of_rules(ast.parse(own.read_text())))) > 10
+    classes = {x.__name__ for x in subclasses_in(RULES, SelectionRule)}
+    names = set(rules.SELECTIONS)
+    assert len(list(mentions(ast.parse(RULES.read_text()), classes, names))) > 15
     found = {
         f"{path.relative_to(PACKAGE).as_posix()}:{line}"
         for path in FILES
-        if path != own
-        for line in mentions_of_rules(ast.parse(path.read_text()))
+        if path != RULES
+        for line in mentions(without_default_rules(path, classes), classes, names)
     }
     assert not found
+
+
+def test_a_kind_of_data_is_known_to_its_own_file_and_to_one_table():
+    own = {path: subclasses_in(path, DataKind, Comparison) for path in KINDS}
+    every = set().union(*own.values())
+    assert {"Views", "PairedObjects", "ComparisonOfViews"} <= {x.__name__ for x in every}
+    stated = {path: {vars(x).get("pairing") for x in own[path]} for path in KINDS}
+    names = {x for of_file in stated.values() for x in of_file if isinstance(x, str)}
+    assert {"repeated", "split-half", "views", "environments", "paired"} == names
+    found = set()
+    for path in FILES:
+        # A scorer has names of its own for what it compares.
+        if path in (TABLE_OF_KINDS, PACKAGE / "model_selection/pa_scorer.py"):
+            continue
+        others = {x.__name__ for x in every - own.get(path, set())}
+        tree = ast.parse(path.read_text())
+        lines = mentions(tree, others, names - stated.get(path, set()))
+        found |= {f"{path.relative_to(PACKAGE).as_posix()}:{line}" for line in lines}
+    assert not found
+
+
+def test_nobody_asks_what_a_rule_or_a_kind_of_data_has():
+    asked = {name for x in (DataKind, SelectionRule) for name in vars(x) if name[0] != "_"}
+    assert {"compare", "default_rule", "conditions", "decides"} <= asked
+    found = {
+        f"{path.relative_to(PACKAGE).as_posix()}:{node.lineno}"
+        for path in FILES
+        if path != RULES  # a function may explain itself
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and name_of(node.func) in ("hasattr", "getattr")
+        if getattr(node.args[1], "value", None) in asked
+    }
+    assert not found
+
+
+def test_rules_kinds_and_comparisons_change_no_attribute_after_they_are_made():
+    classes = {SelectionRule, DataKind, Comparison}
+    classes |= {x for path in (RULES, *KINDS) for x in subclasses_in(path, *classes)}
+    assert len(classes) > 15
+    names = {x.__name__ for x in classes}
+    found, made = [], 0
+    for path in (RULES, PACKAGE / "model_selection/selection_rule.py", *KINDS):
+        for cls in ast.walk(ast.parse(path.read_text())):
+            if not (isinstance(cls, ast.ClassDef) and cls.name in names):
+                continue
+            for method in cls.body:
+                lines = [node.lineno for node in ast.walk(method) if sets_an_attribute(node)]
+                if getattr(method, "name", "") == "__init__":
+                    made += len(lines)
+                else:
+                    found += [f"{path.name}:{line}" for line in lines]
+    assert made > 10
+    assert not found
+
+
+def sets_an_attribute(node):
+    """Whether a node stores or deletes an attribute of `self`, or changes all of them."""
+    if isinstance(node, ast.Call):
+        # A cached property stores its value, too.
+        return name_of(node.func) in ("setattr", "__setattr__", "delattr", "vars")
+    if name_of(node) in ("cached_property", "__dict__"):
+        return True
+    is_stored = isinstance(getattr(node, "ctx", None), (ast.Store, ast.Del))
+    return is_stored and name_of(getattr(node, "value", None)) == "self"
+
+
+def test_functions_of_the_searches_have_at_most_sixty_lines():
+    files = [path for path in FILES if path.parent.name in ("model_selection", "kinds")]
+    lengths = {}
+    for path in files:
+        text = path.read_text()
+        lines = text.split("\n")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef):
+                has_docstring = ast.get_docstring(node) is not None
+                first = node.body[0].end_lineno if has_docstring else node.lineno
+                body = lines[first : node.end_lineno]
+                code = [line for line in body if line.strip() and line.strip()[0] != "#"]
+                lengths[f"{path.name}:{node.name}"] = len(code)
+    assert len(lengths) > 300
+    assert not {name: n for name, n in lengths.items() if n > 60}

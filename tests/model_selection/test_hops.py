@@ -33,7 +33,7 @@ def files_entered(call):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize(("given", "most"), [("nothing", 38), ("pairs", 45)])
+@pytest.mark.parametrize(("given", "most"), [("nothing", 39), ("pairs", 46)])
 def test_a_fit_enters_few_files(given, most):
     rows, pairs = np.arange(150) % 5 > 0, X[::5]
     data = {"paired": (pairs, pairs + 0.3)} if given == "pairs" else {}

@@ -9,13 +9,15 @@ import pytest
 from helpers.search_tables import same_tables
 from sklearn.base import clone
 from sklearn.datasets import load_wine
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GroupKFold, LeaveOneGroupOut, PredefinedSplit
 from sklearn.naive_bayes import GaussianNB
 from sklearn.utils import shuffle
 
 import pa_select.model_selection.plan as plan_of_search
-from pa_select import PASearchCV, PASearchDisplay
+from pa_select import GuardedSelection, PASearchCV, PASearchDisplay
 from pa_select.model_selection import Comparison, DataKind, PairsOfModels, base
+from pa_select.model_selection.rules import named_rule
 from pa_select.model_selection.split_scores import Extra
 from pa_select.model_selection.table_columns import metric_columns
 from pa_select.pairing import LabelPairing
@@ -25,6 +27,7 @@ X, Y = shuffle(*load_wine(return_X_y=True), random_state=0)
 NOISY = X + 0.5 * X.std(axis=0) * np.random.default_rng(0).normal(size=X.shape)
 SITE = np.arange(len(Y)) % 3
 GRID = {"var_smoothing": [1e-9, 1e-4, 1e-2, 0.3]}
+RULE = GuardedSelection(score="score_last", n_se=3)
 
 
 class Visits(DataKind):
@@ -47,6 +50,10 @@ class Visits(DataKind):
             [PairsOfModels(i, t, i, t, 0, visit) for i, t in enumerate(tests) for visit in later],
             extra_test_rows=[[Extra("last", later[-1], test)] for test in tests],
         )
+
+    @staticmethod
+    def default_rule(score):
+        return GuardedSelection(score=f"{score}_last", n_se=3)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +90,24 @@ def test_a_kind_of_the_users_own_is_known_to_all_that_read_a_search():
     assert clone(search).pairing is Visits
 
 
+def test_a_kind_of_the_users_own_states_its_default_rule():
+    search = PASearchCV(GaussianNB(), GRID, pairing=Visits).fit(X, Y, views=[NOISY])
+    by_hand = PASearchCV(GaussianNB(), GRID, pairing=Visits, selection=RULE)
+    by_hand.fit(X, Y, views=[NOISY])
+    same_tables(search.cv_results_, by_hand.cv_results_)
+    assert " less 3 standard errors" in search.cv_results_["reason"][search.best_index_]
+    assert search.best_index_ == by_hand.best_index_
+    # All that read a search know it, also of one that was saved.
+    for one in (search, pickle.loads(pickle.dumps(search))):
+        assert one.summary().equals(by_hand.summary())
+        assert "score_last" in one.report()
+        drawn, expected = (PASearchDisplay.from_result(x).threshold for x in (one, by_hand))
+        assert drawn == pytest.approx(expected)
+    # Who names another rule gets that one.
+    search.set_params(selection="score").fit(X, Y, views=[NOISY])
+    assert set(search.cv_results_["reason"]) == {"eligible"}
+
+
 def test_a_kind_of_the_users_own_works_with_optuna():
     optuna = pytest.importorskip("optuna")
     from pa_select.interop.optuna import agreement_objective
@@ -92,7 +117,44 @@ def test_a_kind_of_the_users_own_works_with_optuna():
     objective = agreement_objective(GaussianNB(), space, X, Y, pairing=Visits, views=[NOISY])
     study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=0))
     study.optimize(objective, n_trials=2)
-    assert "mean_test_score_last" in objective.cv_results(study)
+    table = objective.cv_results(study)
+    assert "mean_test_score_last" in table
+    assert any(" less 3 standard errors" in reason for reason in table["reason"])
+
+
+class Doubtful(Visits):
+    """Visits whose default rule can be wrong."""
+
+    rule = None
+
+    @classmethod
+    def default_rule(cls, score):
+        return cls.rule
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ("score", "pairing: expected a SelectionRule of Doubtful.default_rule, got str"),
+        (named_rule("expected", "score"), r"paired: expected some in fit\(X, y, paired=...\)"),
+        (named_rule("new_site", "score"), "at least 3 environments that no training rows"),
+    ],
+)
+@pytest.mark.usefixtures("no_fit")
+def test_a_default_rule_is_checked_before_any_fit(rule, message, monkeypatch):
+    monkeypatch.setattr(Doubtful, "rule", rule)
+    with pytest.raises((TypeError, ValueError), match=message):
+        PASearchCV(LogisticRegression(), {}, pairing=Doubtful).fit(X, Y, views=[NOISY])
+
+
+@pytest.mark.usefixtures("no_fit")
+def test_a_kind_of_the_users_own_says_whether_its_rule_judges_regressors():
+    class Both(Visits):
+        def __init__(self, rows, paired):
+            super().__init__(rows, paired)
+
+    with pytest.raises(ValueError, match="selection: expected a rule that does not look at"):
+        PASearchCV(Ridge(), {}, pairing=Both).fit(X, Y / 2, paired=(X, NOISY))
 
 
 class Called(Exception):

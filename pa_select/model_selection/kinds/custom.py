@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from inspect import Parameter, signature
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 
@@ -29,11 +29,6 @@ class CustomPairs(DataKind):
         X, y, groups, _ = self.rows
         items = self.pairing.pairs(splits, X, y, environments=self.strata, groups=groups)
         return self._scored.compare_pairs(list(_checked(items, splits, len(y))), splits, data)
-
-
-def is_own(pairing: object) -> TypeGuard[type[DataKind]]:
-    """Whether a `pairing` is a kind of data of the user's own."""
-    return isinstance(pairing, type) and issubclass(pairing, DataKind)
 
 
 def make_own(kind: type[DataKind], rows: RowsOfX, given: Mapping[str, Any]) -> DataKind:

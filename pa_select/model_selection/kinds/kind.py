@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -254,6 +254,11 @@ class DataKind(ABC):
 
     def suggest_more_data(self, n_splits: int) -> None:
         """Warn once if other data would gain more."""
+
+
+def is_own(pairing: object) -> TypeGuard[type[DataKind]]:
+    """Whether a `pairing` is a kind of data of the user's own."""
+    return isinstance(pairing, type) and issubclass(pairing, DataKind)
 
 
 def made_by(pairing: object) -> str:

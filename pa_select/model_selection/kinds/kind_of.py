@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias, get_args
 
-from pa_select.model_selection.kinds.custom import CustomPairs, is_own, make_own
+from pa_select.model_selection.kinds.custom import CustomPairs, make_own
 from pa_select.model_selection.kinds.environments import Environments
 from pa_select.model_selection.kinds.folds import RepeatedFolds, SplitHalves
-from pa_select.model_selection.kinds.kind import DataKind, RowsOfX
+from pa_select.model_selection.kinds.kind import DataKind, RowsOfX, is_own
 from pa_select.model_selection.kinds.pairs import PairedObjects
 from pa_select.model_selection.kinds.views import Views
 from pa_select.utils.typing import HasPairs, Search
@@ -20,7 +20,7 @@ Pairing: TypeAlias = PairingName | HasPairs | Callable[..., Any]
 PAIRINGS: tuple[PairingName, ...] = get_args(PairingName)
 DEFAULT_PAIRING: PairingName = "repeated"
 
-_NAMED: dict[str, type[DataKind]] = {"repeated": RepeatedFolds, "split-half": SplitHalves}
+_NAMED: dict[str, type[DataKind]] = {kind.pairing: kind for kind in (RepeatedFolds, SplitHalves)}
 
 # By the argument of ``fit``, how a kind is made of the rows, the argument's value and the search.
 _GIVEN: dict[str, Callable[[RowsOfX, Any, Search], DataKind]] = {
