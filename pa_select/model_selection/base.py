@@ -19,6 +19,7 @@ from sklearn.utils.metaestimators import available_if
 from pa_select.model_selection.choice import (
     certify_choice,
     explain,
+    indistinguishable,
     mark_the_indistinguishable,
     selection_of,
 )
@@ -416,8 +417,7 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
         self.n_splits_, self._n_labelled = len(plan.splits), len(plan.data.y)
         self.n_fits_ = len(outcomes) * len(plan.splits)
         kind = plan.kind
-        self.pairing_ = kind.pairing
-        self._said = kind.asks, kind.compares, kind.shows_elsewhere
+        self.pairing_, self._said = kind.pairing, (kind.asks, kind.compares, kind.shows_elsewhere)
         self._pairs, self._only_class = plan.pairs, plan.only_class
         self._rule = plan.rule(metric)
         self._held_out = plan.comparison.held_out_environments(metric)
@@ -466,7 +466,10 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
         if rule.decides != f"expected_{metric}":  # or of another metric
             differences = None
         terms = getattr(self, "agreement_terms_", None)
-        mark_the_indistinguishable(rule, table, self.best_index_, terms, self._pairs, differences)
+        given = rule, table, self.best_index_
+        found = indistinguishable(*given, terms, self._pairs, differences)
+        if found is not None:
+            mark_the_indistinguishable(*given, found)
         return True
 
     def _warn_of_interruption(self, n_finished: int, n: int) -> None:

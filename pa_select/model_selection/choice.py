@@ -204,20 +204,9 @@ def indistinguishable(
 
 
 def mark_the_indistinguishable(
-    rule: SelectionRule,
-    table: dict[str, Any],
-    chosen: int,
-    terms: Floats | None,
-    pairs: PooledPairs,
-    differences: Differences | None,
+    rule: SelectionRule, table: dict[str, Any], chosen: int, found: Mask
 ) -> None:
-    """Make the column "not_told_apart", and say how many are in the reason of the chosen one.
-
-    See `indistinguishable`; without a comparison there is no column.
-    """
-    found = indistinguishable(rule, table, chosen, terms, pairs, differences)
-    if found is None:
-        return
+    """Make the column "not_told_apart", and say how many are in the reason of the chosen one."""
     table["not_told_apart"] = found
     if found.any():
         value, n = "agreement" if rule.by_agreement else "expected score", int(found.sum())

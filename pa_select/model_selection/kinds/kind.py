@@ -165,7 +165,8 @@ class DataKind(ABC):
     it from the labelled rows and from what ``fit`` was given by name, and asks it once what is
     compared. Of the arguments of ``fit``, `environments`, `views` and `paired` reach a kind that
     names them: ``__init__(self, rows, *, environments=None)``, which calls
-    ``super().__init__(rows)``. One without a default must be given; others are refused.
+    ``super().__init__(rows)``. One without a default must be given; others are refused. The rule
+    that ``selection="guarded"`` means with a kind is what its ``default_rule`` returns.
 
     Parameters
     ----------
@@ -232,10 +233,7 @@ class DataKind(ABC):
 
     @staticmethod
     def default_rule(score: str) -> SelectionRule:
-        """Return the rule that ``selection="guarded"``, the default, means with this kind.
-
-        `score` is the name of the metric.
-        """
+        """Return the rule that ``selection="guarded"`` means, given the name of the metric."""
         return GuardedSelection(score=score)
 
     @abstractmethod

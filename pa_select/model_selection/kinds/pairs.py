@@ -14,12 +14,7 @@ from pa_select.model_selection.kinds.expected import (
     ExpectedScores,
     warn_of_equal_predictions,
 )
-from pa_select.model_selection.kinds.kind import (
-    Comparison,
-    DataKind,
-    Mapped,
-    RowsOfX,
-)
+from pa_select.model_selection.kinds.kind import Comparison, DataKind, Mapped, RowsOfX
 from pa_select.model_selection.kinds.sites import Site, adapted_to_sites, make_sites
 from pa_select.model_selection.rules import BestExpected
 from pa_select.model_selection.selection_rule import SelectionRule
