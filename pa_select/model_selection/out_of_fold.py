@@ -8,8 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from pa_select.model_selection.split_scores import SAMPLE_X, Data, Layout, Stacks
-from pa_select.scores.precomputed import RecordedClassifier, RecordedRegressor, row_numbers
+from pa_select.model_selection.split_scores import SAMPLE_X, Data, Layout
+from pa_select.scores.precomputed import (
+    RecordedClassifier,
+    RecordedRegressor,
+    Stacks,
+    row_numbers,
+)
 from pa_select.utils.p_values import error_of_rate
 from pa_select.utils.typing import Array, Floats, Ints
 

@@ -51,7 +51,6 @@ from pa_select.model_selection.split_scores import (
     Outcome,
     PairsOfModels,
     SplitTask,
-    Stacks,
     parts_of_rows,
 )
 from pa_select.model_selection.table_columns import (
@@ -68,6 +67,7 @@ from pa_select.scores.candidate_posterior import (
     posterior_of_parts,
 )
 from pa_select.scores.class_scores import refuse_doubles
+from pa_select.scores.precomputed import Stacks
 from pa_select.utils.arrays import check_column, check_weight, is_dataset
 from pa_select.utils.estimators import refuse_loader, unwrapped
 from pa_select.utils.frames import check_row_order
@@ -221,7 +221,7 @@ class Plan:
 
     def stacks(self, outcomes: list[list[Outcome]]) -> Stacks:
         """Stack the scores of the candidates that have all scores."""
-        return Stacks(outcomes, self.layout, self.labels)
+        return Stacks(outcomes, self.layout.scored_rows, self.labels)
 
     def score_columns(
         self, outcomes: list[list[Outcome]], stacks: Stacks

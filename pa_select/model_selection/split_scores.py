@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from copy import copy
 from dataclasses import dataclass, field
 from sys import getsizeof
 from traceback import format_exc
@@ -14,8 +13,8 @@ import numpy as np
 from sklearn.base import clone
 
 from pa_select.model_selection.fits import Split
-from pa_select.scores.class_scores import align_classes, comparable_scores
-from pa_select.scores.precomputed import RecordedClassifier, RecordedRegressor, predictions
+from pa_select.scores.class_scores import comparable_scores
+from pa_select.scores.precomputed import RecordedRegressor, predictions
 from pa_select.utils.messages import named_error
 from pa_select.utils.score_checks import BadScoresError
 from pa_select.utils.sklearn_private import (
@@ -303,75 +302,3 @@ class Layout:
             object_b,
             weights,
         )
-
-
-class Stacks(Sequence[Array]):
-    """Stacked scores: those of all models of a candidate, one below the other.
-
-    The stack of a candidate is made when it is indexed, by its position among `candidates`. It
-    needs the outcomes of all splits: candidates whose outcomes lack scores have none. There are no
-    `labels` of regressors.
-    """
-
-    def __init__(
-        self, outcomes: Sequence[Sequence[Outcome]], layout: Layout, labels: Array
-    ) -> None:
-        #: The number of all candidates, and which of them have a stack.
-        self.n_candidates = len(outcomes)
-        self.candidates: Ints = np.flatnonzero(
-            [all(one.matrices is not None for one in of_candidate) for of_candidate in outcomes]
-        )
-        self._outcomes = [outcomes[candidate] for candidate in self.candidates.tolist()]
-        self._rows = layout.scored_rows
-        known = {
-            tuple(outcome.classes): outcome.classes
-            for of_candidate in self._outcomes
-            for outcome in of_candidate
-            if outcome.classes is not None
-        }
-        self.classes = np.unique(np.concatenate([labels, *known.values()]))
-
-    def __len__(self) -> int:
-        return len(self._outcomes)
-
-    def __getitem__(self, position: Any) -> Any:
-        parts = [
-            self.matrix(position, split, sample)
-            for split, rows in enumerate(self._rows)
-            for sample in sorted(rows)
-        ]
-        return np.concatenate(parts)
-
-    def of(self, candidates: Ints) -> Stacks:
-        """Return the stacks of these candidates."""
-        positions = np.searchsorted(self.candidates, candidates).tolist()
-        stacks = copy(self)
-        stacks.candidates = candidates
-        stacks._outcomes = [self._outcomes[position] for position in positions]
-        return stacks
-
-    def matrix(self, position: int, split: int, sample: int) -> Array:
-        """Return a split's scores of the rows of a sample, with all classes as columns."""
-        outcome = self._outcomes[position][split]
-        assert outcome.matrices is not None
-        assert outcome.classes is not None
-        # A fold may lack a class, and then its model has no column of it.
-        return align_classes(outcome.matrices[sample], outcome.classes, self.classes)
-
-    def recorded(
-        self, position: int, split: int, sample: int
-    ) -> RecordedClassifier | RecordedRegressor:
-        """Return a split's predictions of the rows of a sample, as a classifier of all classes.
-
-        It has no predicted classes of samples that need none. Or return them as a regressor.
-        """
-        outcome = self._outcomes[position][split]
-        assert outcome.matrices is not None
-        assert outcome.predictions is not None
-        if outcome.classes is None:
-            return RecordedRegressor(outcome.matrices[sample][:, 0])
-        predicted, probabilities = outcome.predictions.get(sample, (None, None))
-        # Workers send single precision where models have it, to send half.
-        scores = np.asarray(outcome.matrices[sample], dtype=np.float64)
-        known = RecordedClassifier(outcome.classes, scores, predicted, probabilities)
-        return known.with_classes(self.classes)

@@ -18,9 +18,9 @@ from pa_select.model_selection.split_scores import (
     Extra,
     Outcome,
     PairsOfModels,
-    Stacks,
 )
 from pa_select.scores.new_site import FEWEST_SITES, Scale, interval_of_new_site
+from pa_select.scores.precomputed import Stacks
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Floats, Search
 

@@ -235,16 +235,16 @@ class _TrainedModels:
     """The outputs of trained models, which are models of one split."""
 
     #: For labelled rows, and for the pairs at both sites, those of each model.
-    outputs: Sequence[Sequence[Output]]
+    by_sample: Sequence[Sequence[Output]]
     a: int = 1
     b_samples: tuple[int, ...] = (2,)
 
     def __len__(self) -> int:
-        return len(self.outputs[0])
+        return len(self.by_sample[0])
 
-    def recorded(self, model: int, split: int, sample: int) -> Output:
+    def outputs(self, model: int, sample: int) -> list[Output]:
         """Return a model's outputs for the rows of a sample."""
-        return self.outputs[sample][model]
+        return [self.by_sample[sample][model]]
 
 
 @dataclass(frozen=True)

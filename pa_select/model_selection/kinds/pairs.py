@@ -22,7 +22,8 @@ from pa_select.model_selection.kinds.kind import (
 )
 from pa_select.model_selection.kinds.sites import Site, adapted_to_sites, make_sites
 from pa_select.model_selection.rules import BestExpected, SelectionRule
-from pa_select.model_selection.split_scores import SAMPLE_X, Data, PairsOfModels, Stacks
+from pa_select.model_selection.split_scores import SAMPLE_X, Data, PairsOfModels
+from pa_select.scores.precomputed import Stacks
 from pa_select.utils.arrays import check_column
 from pa_select.utils.typing import Adapter, Floats, PairedRows, Search
 
