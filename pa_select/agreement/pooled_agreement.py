@@ -15,7 +15,7 @@ from pa_select.agreement.result import PosteriorAgreement
 from pa_select.agreement.solved_problems import solve_pairs
 from pa_select.agreement.solver.marginal_sums import ModelRuns
 from pa_select.agreement.standard_errors import standard_error
-from pa_select.utils.devices import resolve_device
+from pa_select.utils.arrays import resolve_device
 from pa_select.utils.typing import Device, Floats, Ints, Prior
 
 # This many scores of one side are gathered at once, and this many sums of classes are kept

@@ -10,8 +10,8 @@ from sklearn import get_config
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.utils.multiclass import check_classification_targets
 
-from pa_select.model_selection.fits import check_fit_params, takes_parameter
 from pa_select.model_selection.kinds.kind_of import ARGUMENTS
+from pa_select.model_selection.split_scores import check_fit_params, takes_parameter
 from pa_select.scores.precomputed import RecordedClassifier, RecordedRegressor
 from pa_select.utils.arrays import check_column
 from pa_select.utils.estimators import named_estimators

@@ -16,9 +16,10 @@ from pa_select.scores.precomputed import (
     RecordedClassifier,
     RecordedRegressor,
     Stacks,
+    one_column,
     row_numbers,
 )
-from pa_select.utils.arrays import as_numpy, one_column
+from pa_select.utils.arrays import as_numpy
 from pa_select.utils.typing import Array, Floats, Ints, Rows, Scorer
 
 # The least probability, of which the log is taken.

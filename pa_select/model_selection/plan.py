@@ -28,8 +28,6 @@ from pa_select.model_selection.candidate_posterior import no_parts
 from pa_select.model_selection.choice import make_rule, selection_of
 from pa_select.model_selection.committee import PACommittee
 from pa_select.model_selection.committee_vote import CommitteeVote, beta_of
-from pa_select.model_selection.evaluation import chance_scores
-from pa_select.model_selection.fits import Split, check_fit_params, takes_parameter
 from pa_select.model_selection.kinds.custom import compare_own
 from pa_select.model_selection.kinds.environments import check_environments
 from pa_select.model_selection.kinds.kind import (
@@ -50,8 +48,12 @@ from pa_select.model_selection.split_scores import (
     Layout,
     Outcome,
     PairsOfModels,
+    Split,
     SplitTask,
+    chance_scores,
+    check_fit_params,
     parts_of_rows,
+    takes_parameter,
 )
 from pa_select.model_selection.table_columns import (
     Agreements,
@@ -359,7 +361,7 @@ def _solver_of(search: Search, labels: Array) -> dict[str, Any]:
     """Check the parameters of the solver."""
     # Imported here: workers that fit and score do not need torch.
     from pa_select.agreement.inputs import validation
-    from pa_select.utils.devices import resolve_device
+    from pa_select.utils.arrays import resolve_device
 
     validation.check_tol(search.tol)
     if not is_regressor(search.estimator):

@@ -1,37 +1,53 @@
-"""The work on one split: the rows that its model scores, its fit, and the scores, stacked."""
+"""The splits of a search: the work on one of them, its rows, fit and scores, and parallel jobs."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
+from inspect import Parameter, signature
 from sys import getsizeof
 from traceback import format_exc
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import clone
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
+from sklearn.utils import parallel
 
-from pa_select.model_selection.fits import Split
 from pa_select.scores.class_scores import comparable_scores
 from pa_select.scores.precomputed import RecordedRegressor, predictions
+from pa_select.utils.arrays import BadScoresError
+from pa_select.utils.estimators import is_pipeline
 from pa_select.utils.messages import named_error
-from pa_select.utils.score_checks import BadScoresError
 from pa_select.utils.sklearn_private import (
     _check_method_params,
     _fit_and_score,
+    _num_samples,
     _safe_split,
     _score,
 )
-from pa_select.utils.typing import Array, ErrorScore, Estimator, Floats, Ints, Labels
+from pa_select.utils.typing import Array, ErrorScore, Estimator, Floats, Groups, Ints, Labels
 
 if TYPE_CHECKING:
     from pa_select.agreement.pooled_agreement import PooledPairs
 
+#: Training rows and test rows.
+Split = tuple[Ints, Ints]
 #: Number of X among the samples.
 SAMPLE_X = 0
 #: So many parts of the test rows are scored if splits do not show the error of few rows.
 N_PARTS = 5
+# This many constant predictions, of the most frequent classes, are scored.
+_CONSTANTS = 3
+# What others call environments, without an s at the end.
+_SAID_FOR_ENVIRONMENTS = {
+    *("site", "domain", "group", "batch", "batche", "env", "centre", "center", "hospital"),
+    *("sensor", "device", "instrument", "scanner", "subject", "metadata"),
+}
 
 
 class Extra(NamedTuple):
@@ -231,6 +247,46 @@ def _predictions(
     return recorded
 
 
+def chance_scores(splits: Sequence[SplitTask], data: Data) -> list[list[Any]]:
+    """Return the test scores, for each split, of classifiers that ignore the features.
+
+    The first list is for predicting the class frequencies. One list follows for always
+    predicting each of the most frequent classes. Regressors predict the mean and the median.
+    A useful candidate scores higher.
+    """
+    weight = data.fit_params.get("sample_weight")
+    blind = Data(
+        # The dummies ignore the features, so that none is copied.
+        samples=[np.zeros((_num_samples(data.samples[0]), 1))],
+        y=data.y,
+        scorer=data.scorer,
+        fit_params={} if weight is None else {"sample_weight": weight},
+        score_params=data.score_params,
+        error_score=np.nan,
+    )
+    labels, counts = np.unique(np.asarray(data.y), return_counts=True)
+    frequent = labels[np.argsort(-counts, kind="stable")[:_CONSTANTS]]
+    dummies: list[Any] = [
+        DummyClassifier(strategy="prior"),
+        *(DummyClassifier(strategy="constant", constant=label) for label in frequent),
+    ]
+    if data.of_regressors:
+        # The best constants for the squared and for the absolute error.
+        dummies = [DummyRegressor(strategy=constant) for constant in ("mean", "median")]
+    with warnings.catch_warnings():
+        # A metric that is not defined for constant predictions warns each time.
+        warnings.simplefilter("ignore")
+        return [
+            [
+                fit_and_score_split(
+                    dummy, None, SplitTask(task.train, task.test, {}, []), blind
+                ).test_scores
+                for task in splits
+            ]
+            for dummy in dummies
+        ]
+
+
 class PairsOfModels(NamedTuple):
     """Pairs of rows; a split's model scores each side, and may score both.
 
@@ -302,3 +358,76 @@ class Layout:
             object_b,
             weights,
         )
+
+
+def halves(splits: Sequence[Split], y: Labels, groups: Groups, seed: int) -> list[Split]:
+    """Make two splits of each: one for each half of the training rows, same test rows."""
+    y = np.asarray(y)
+    out = []
+    for train, test in splits:
+        if groups is None:
+            splitter = StratifiedKFold(2, shuffle=True, random_state=seed)
+            parts = splitter.split(train, y[train])
+        else:
+            splitter = StratifiedGroupKFold(2, shuffle=True, random_state=seed)
+            parts = splitter.split(train, y[train], np.asarray(groups)[train])
+        out += [(train[half], test) for half, _ in parts]
+    return out
+
+
+def check_fit_params(estimator: Any, params: dict[str, Any], arguments: Sequence[str]) -> None:
+    """Refuse parameters that the estimator's ``fit`` does not take.
+
+    `arguments` are those that the caller's ``fit`` has itself, beside X and y.
+    """
+    if get_config()["enable_metadata_routing"]:
+        return  # scikit-learn checks it
+    expected = (*arguments, "sample_weight")  # with the parameter that most estimators take
+    for name in params:
+        close = get_close_matches(name, expected, 1)
+        if "environments" in arguments and name.lower().rstrip("s") in _SAID_FOR_ENVIRONMENTS:
+            close = ["environments"]
+        if takes_parameter(estimator, name, likely=name in expected or not close):
+            continue
+        if is_pipeline(estimator) and not set(close) - {name}:
+            close = [
+                f"{step}__{name}"
+                for step, inside in reversed(estimator.steps)
+                if hasattr(inside, "fit") and takes_parameter(inside, name, likely=False)
+            ]
+        meant = f" Did you mean {close[0]!r}?" if close and close[0] != name else ""
+        raise TypeError(
+            f"fit: expected {', '.join(arguments)} or a parameter of "
+            f"{type(estimator).__name__}.fit, got {name!r}.{meant}"
+        )
+
+
+def takes_parameter(estimator: Any, name: str, likely: bool) -> bool:
+    """Whether ``fit`` of an estimator takes a parameter; `likely` if it takes any."""
+    if is_pipeline(estimator):
+        step, _, rest = name.partition("__")
+        inside = estimator.named_steps.get(step)
+        return hasattr(inside, "fit") and takes_parameter(inside, rest, likely)
+    known = signature(estimator.fit).parameters
+    if name in known or not any(p.kind is Parameter.VAR_KEYWORD for p in known.values()):
+        return name in known
+    inside = getattr(estimator, "estimator", None)
+    return takes_parameter(inside, name, likely) if hasattr(inside, "fit") else likely
+
+
+class Parallel(parallel.Parallel):
+    """scikit-learn's `Parallel` without the warning filters that torch has set in this process.
+
+    scikit-learn sends all filters to the workers. One of torch's is for a class of its own, so
+    each worker would import torch to read it, which takes seconds.
+    """
+
+    def __call__(self, iterable: Iterable[Any]) -> Any:
+        """Start the jobs, as `joblib.Parallel` does."""
+        with warnings.catch_warnings():
+            warnings.filters = [
+                kept
+                for kept in warnings.filters
+                if getattr(kept[2], "__module__", "").split(".")[0] != "torch"
+            ]
+            return super().__call__(iterable)

@@ -12,7 +12,7 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from pa_select.scores.class_scores import align_classes, class_scores
-from pa_select.utils.arrays import as_numpy, one_column
+from pa_select.utils.arrays import as_numpy
 from pa_select.utils.estimators import is_instance, unwrapped
 from pa_select.utils.typing import Array, Floats, Ints, Predictor, Rows
 
@@ -137,6 +137,12 @@ def _summing_to_one(probabilities: Floats) -> Floats:
     missed = np.abs(total - 1)
     rounded = (missed > np.sqrt(np.finfo(np.float64).eps)) & (missed < _ROUNDED)
     return probabilities / np.where(rounded, total, 1.0)
+
+
+def one_column(values: Any) -> Array:
+    """Return predictions of the shape (n, 1), as some models make them, in the shape (n,)."""
+    array = np.asarray(values)
+    return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
 
 
 def row_numbers(rows: Ints) -> Ints:

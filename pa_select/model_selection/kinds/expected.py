@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from pa_select.model_selection.fits import Split
 from pa_select.model_selection.kinds.kind import ExpectedElsewhere
 from pa_select.model_selection.kinds.sites import Site, is_adapted
-from pa_select.model_selection.split_scores import SAMPLE_X, Data
+from pa_select.model_selection.split_scores import SAMPLE_X, Data, Split
 from pa_select.model_selection.table_columns import (
     new_site_columns,
     ranks,

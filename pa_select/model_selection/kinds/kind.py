@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from pa_select.model_selection.fits import Split
 from pa_select.model_selection.rules import GuardedSelection, SelectionRule
-from pa_select.model_selection.split_scores import Data, Extra, PairsOfModels
+from pa_select.model_selection.split_scores import Data, Extra, PairsOfModels, Split
 from pa_select.model_selection.table_columns import ScoresOfMetric, split_scores_of
 from pa_select.scores.candidate_posterior import scores_of_pairs
 from pa_select.scores.precomputed import Stacks
