@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pa_select.agreement.bootstrap import AgreementComparison
     from pa_select.agreement.pooled_agreement import PooledPairs
     from pa_select.agreement.standard_errors import MeanDifference
-    from pa_select.two_sites.errors_of_scores import Differences
+    from pa_select.two_sites.score_of_units import Differences
 
 
 def selection_of(search: Search) -> Selection | None:

@@ -68,7 +68,7 @@ class OutOfFold:
 
     def _error(self, metric: str, scores: Floats, of_samples: Sequence[Any]) -> float:
         """Return the standard error of a candidate's mean score; nan if it has another one."""
-        from pa_select.two_sites.errors_of_scores import error_of_score
+        from pa_select.two_sites.score_of_units import error_of_score
 
         scorer, labelled, mean = self._scorers[metric], self._labelled, float(scores.mean())
         if any(outputs is None for outputs in of_samples):

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from pa_select.two_sites.errors_of_scores import Differences, error_of_score, scored_rows
 from pa_select.two_sites.score_of_units import (
+    Differences,
     Expectation,
     LabelledRows,
     ScoreOfUnits,
+    error_of_score,
     parts_of,
+    scored_rows,
 )
 from pa_select.utils.typing import Array, Floats, Ints, Mask, Scorer
 
@@ -154,7 +156,7 @@ class Engine:
             outputs_a = self.models.outputs(model, site.a)
             labels = shared
             if labels is None:
-                labels = [self.calibration(model).labels(one) for one in outputs_a]
+                labels = self.calibration(model).labels(outputs_a)
             shares.append(np.mean(labels, axis=(0, 1)))
             outputs_b = [self.models.outputs(model, sample) for sample in site.b_samples]
             level, changed, better = self._changes(labels, outputs_a, outputs_b)
@@ -231,13 +233,11 @@ class Engine:
             return [self._given[sample]] * len(self.labelled.rows)
         members = self._most_accurate()
         if len(members) == 1:  # the ensemble of a single model is itself, calibrated once
-            calibration = self.calibration(members[0])
-            return [calibration.labels(one) for one in self.models.outputs(members[0], sample)]
+            return self.calibration(members[0]).labels(self.models.outputs(members[0], sample))
         if self._ensemble is None:
             self._ensemble = self._calibrated(self._mean_outputs(members, LABELLED))
         if sample not in self._shared:
-            outputs = self._mean_outputs(members, sample)
-            self._shared[sample] = [self._ensemble.labels(one) for one in outputs]
+            self._shared[sample] = self._ensemble.labels(self._mean_outputs(members, sample))
         return self._shared[sample]
 
     def _most_accurate(self) -> list[int]:
@@ -253,10 +253,9 @@ class Engine:
         total: list[Any] = [0.0] * len(self.labelled.rows)
         outputs: Outputs = []
         for model in members:
-            outputs, calibration = self.models.outputs(model, sample), self.calibration(model)
-            total = [
-                x + calibration.calibrated_labels(y) for x, y in zip(total, outputs, strict=True)
-            ]
+            outputs = self.models.outputs(model, sample)
+            calibrated = self.calibration(model).calibrated_labels(outputs)
+            total = [x + y for x, y in zip(total, calibrated, strict=True)]
         means = [one / len(members) for one in total]
         return [self.task.ensemble(x, y) for x, y in zip(means, outputs, strict=True)]
 
@@ -369,7 +368,7 @@ def reference_labels(
     task: Task, labelled: Output, y: Array, pairs: Output, weight: Floats | None = None
 ) -> Floats:
     """Return what a given model's outputs let stand in for the labels of pairs."""
-    return task.calibration([labelled], y, weight).labels(pairs)
+    return task.calibration([labelled], y, weight).labels([pairs])[0]
 
 
 def expected_scores(

@@ -21,10 +21,9 @@ from pa_select.scores.class_scores import columns_of
 from pa_select.scores.precomputed import RecordedRegressor, row_numbers
 from pa_select.two_sites.classification import Classification, calibrated, doubt_of_lapses
 from pa_select.two_sites.engine import LABELLED, Engine, Output, SiteExpectation, reference_labels
-from pa_select.two_sites.errors_of_scores import Differences
 from pa_select.two_sites.paired_rows import aligned_pairs, doubt_of_classes
 from pa_select.two_sites.regression import Regression, doubt_of_sites
-from pa_select.two_sites.score_of_units import LabelledRows, check_reference
+from pa_select.two_sites.score_of_units import Differences, LabelledRows, check_reference
 from pa_select.two_sites.site_adapter import cross_adapted
 from pa_select.utils.arrays import check_column, labels_of
 from pa_select.utils.estimators import named_estimators

@@ -29,7 +29,7 @@ from pa_select.utils.typing import Array, Floats, Ints, Mask, Reference
 if TYPE_CHECKING:
     from pa_select.model_selection.committee_vote import CommitteeVote
     from pa_select.two_sites.engine import Engine
-    from pa_select.two_sites.errors_of_scores import Differences
+    from pa_select.two_sites.score_of_units import Differences
 
 
 def attributes_of(table: Mapping[str, Any], metric: str, model: int) -> dict[str, Any]:

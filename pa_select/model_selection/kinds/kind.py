@@ -22,7 +22,7 @@ from pa_select.utils.typing import Array, Floats, Groups, Ints, Rows
 
 if TYPE_CHECKING:
     from pa_select.model_selection.committee_vote import CommitteeVote
-    from pa_select.two_sites.errors_of_scores import Differences
+    from pa_select.two_sites.score_of_units import Differences
 
 #: Takes a function of a fitted model and its candidate's number, which maps the model, and
 #: returns what a search predicts with, its model or models mapped.
