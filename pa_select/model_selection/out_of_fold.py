@@ -15,7 +15,6 @@ from pa_select.scores.precomputed import (
     Stacks,
     row_numbers,
 )
-from pa_select.utils.p_values import error_of_rate
 from pa_select.utils.typing import Array, Floats, Ints
 
 # Recorded predictions give the same scores, but for rounding to single precision.
@@ -60,6 +59,8 @@ class OutOfFold:
         if metric not in self._scorers or self._has_params:
             return found
         if self._task.is_rate(self._scorers[metric]) and labelled.groups is None:
+            from pa_select.two_sites.score_of_units import error_of_rate
+
             return error_of_rate(scores.mean(axis=1), labelled.n_independent)
         for position, candidate in enumerate(self._stacks.candidates.tolist()):
             of_samples = [self._outputs(position, sample) for sample in samples]

@@ -17,9 +17,9 @@ from pa_select.two_sites.score_of_units import (
     ScoreOfUnits,
     accuracy_interval,
     effective_number,
+    error_of_rate,
 )
 from pa_select.utils.arrays import check_matrix
-from pa_select.utils.p_values import error_of_rate
 from pa_select.utils.sklearn_private import _PassthroughScorer
 from pa_select.utils.typing import Array, Floats, Index, Ints, Predictor, Rows, Scorer
 

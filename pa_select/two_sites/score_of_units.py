@@ -12,7 +12,7 @@ from scipy.stats import beta
 from sklearn.base import is_classifier
 
 from pa_select.scores.precomputed import joined, row_numbers
-from pa_select.utils.p_values import LEVEL_TOLD_APART, normal_p_value
+from pa_select.utils.p_values import LEVEL_TOLD_APART
 from pa_select.utils.typing import Array, Floats, Ints, Mask, Scorer
 
 #: `Classification` or `Regression`, and what models predict; see `engine`, which imports this.
@@ -217,6 +217,16 @@ def accuracy_interval(
     return np.maximum(accuracy - below, 0.0), np.minimum(accuracy + above, 1.0)
 
 
+def error_of_rate(rate: Floats, n: float) -> Floats:
+    """Return the standard errors of shares of n rows, after adding two successes and failures.
+
+    So a share of 0 or 1 has an error, too (Agresti and Coull).
+    """
+    added = (rate * n + 2) / (n + 4)
+    error: Floats = np.sqrt(added * (1 - added) / (n + 4))
+    return error
+
+
 def _exact_limits(rate: float | Floats, n: float | Floats) -> tuple[Any, Any]:
     """Return the limits of Clopper and Pearson."""
     successes, failures = rate * np.asarray(n), (1 - rate) * np.asarray(n)
@@ -367,6 +377,18 @@ def _with_two_of_each(scored: ScoreOfUnits, rate: float) -> float:
     squares = n**2 * (scored.contributions @ scored.contributions) + 2 * (added @ added)
     mean = 2 * added.sum() / (n + 4)
     return float(np.sqrt((squares / (n + 4) - mean**2) / (n + 4)))
+
+
+def normal_p_value(difference: float, error: float) -> float:
+    """Return the two-sided p-value of no difference, given its standard error; nan without one.
+
+    1 if there is no difference, however small its error.
+    """
+    if not error >= 0 or math.isnan(difference):
+        return math.nan
+    if difference == 0 or error == 0:
+        return float(difference == 0)
+    return math.erfc(abs(difference) / error / math.sqrt(2))
 
 
 class Difference(NamedTuple):
