@@ -30,15 +30,13 @@ from pa_select.model_selection.choice import (
     selection_of,
 )
 from pa_select.model_selection.committee import PACommittee
-from pa_select.model_selection.committee_checks import (
+from pa_select.model_selection.evaluation import (
     ONE_METRIC,
     check_refit_of_one_metric,
-    metrics_of,
-)
-from pa_select.model_selection.evaluation import (
     check_some_succeeded,
     evaluate,
     first_failure,
+    metrics_of,
     warn_of_failed_agreements,
     warn_of_missing_scores,
     with_parameters,

@@ -23,19 +23,17 @@ from pa_select.model_selection.candidate_posterior import (
     no_parts,
 )
 from pa_select.model_selection.committee_checks import (
-    ONE_METRIC,
     check_classes,
     check_metric,
     check_params,
     check_scores,
     check_some_score,
     checked_search,
-    metrics_of,
     recorded_models,
 )
 from pa_select.model_selection.committee_fits import Job, fit_member, warn_of_nets
 from pa_select.model_selection.committee_vote import beta_of, sum_of, vote
-from pa_select.model_selection.evaluation import with_parameters
+from pa_select.model_selection.evaluation import ONE_METRIC, metrics_of, with_parameters
 from pa_select.model_selection.split_scores import Parallel, Split
 from pa_select.model_selection.table_columns import first_metric
 from pa_select.scores.candidate_posterior import (

@@ -1,8 +1,8 @@
-"""Evaluation of candidates on splits, in parallel, and what is said of those that fail."""
+"""Evaluation of candidates on splits: its metrics, parallel jobs, and candidates that fail."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,37 @@ from pa_select.utils.sklearn_private import (
     _score,
 )
 from pa_select.utils.typing import Array, ErrorScore, Estimator, Ints, Scoring
+
+#: The metrics of a search that has a single one.
+ONE_METRIC = ["score"]
+
+
+def metrics_of(scoring: Any) -> list[str] | None:
+    """Return the names of a search's metrics; None if only the results of a function tell."""
+    if isinstance(scoring, (list, tuple, Mapping, set)):
+        return list(scoring)
+    # A scorer that `make_scorer` made returns a number; a function may return several.
+    return None if callable(scoring) and not hasattr(scoring, "_score_func") else ONE_METRIC
+
+
+def check_only_metric(metric: str | None) -> None:
+    """Refuse the name of a metric that a search of a single one does not have."""
+    if metric not in [*ONE_METRIC, None]:
+        raise ValueError(
+            f"metric: expected {ONE_METRIC[0]!r} or None, since the search has a single metric, "
+            f"got {metric!r}."
+        )
+
+
+def check_refit_of_one_metric(refit: Any, scoring: Any) -> None:
+    """Refuse a committee's metric, or a word, that a search of one metric would ignore."""
+    if hasattr(refit, "min_weight"):
+        check_only_metric(refit.metric)
+    elif isinstance(refit, str) and refit not in [*ONE_METRIC, "committee", scoring]:
+        raise ValueError(
+            "refit: expected True, False, 'committee', a PACommittee, a rule, or with several "
+            f"metrics the name of one, got {refit!r}."
+        )
 
 
 def evaluate(

@@ -222,9 +222,11 @@ def shape_of(rows: Any) -> tuple[int, ...] | None:
     Items of skorch's ``SliceDataset``, whose own shape is their number, have shapes, too.
     """
     shape = getattr(rows, "shape", None)
-    if is_slice_dataset(rows) and len(rows):
+    if shape is None:
+        return None
+    if len(shape) == 1 and is_slice_dataset(rows) and len(rows):
         return (len(rows), *np.shape(as_numpy(rows[0])))
-    return None if shape is None else tuple(shape)
+    return tuple(shape)
 
 
 def stacked(rows: Any, name: str) -> Rows:
