@@ -33,7 +33,7 @@ from pa_select.utils.sklearn_private import (
 from pa_select.utils.typing import Array, ErrorScore, Estimator, Floats, Groups, Ints, Labels
 
 if TYPE_CHECKING:
-    from pa_select.agreement.pooled_agreement import PooledPairs
+    from pa_select.agreement.solved_problems import PooledPairs
 
 #: Training rows and test rows.
 Split = tuple[Ints, Ints]
@@ -334,7 +334,7 @@ class Layout:
     def pooled(self, blocks: Sequence[PairsOfModels], weight: Floats | None) -> PooledPairs:
         """Return the pairs of the given blocks as rows of the stacked scores."""
         # Imported here: workers that fit and score do not need torch.
-        from pa_select.agreement.pooled_agreement import PooledPairs
+        from pa_select.agreement.solved_problems import PooledPairs
 
         def side(split: int, sample: int, rows: Ints) -> Ints:
             positions = np.searchsorted(self.scored_rows[split][sample], rows)
