@@ -21,8 +21,7 @@ from pa_select.agreement.inputs.validation import (
 from pa_select.agreement.pairs.block import converted
 from pa_select.agreement.pairs.paired_scores import PairedScores
 from pa_select.agreement.solved_problems import solve_pairs
-from pa_select.utils.devices import resolve_device
-from pa_select.utils.score_checks import check_same_shape
+from pa_select.utils.arrays import check_same_shape, resolve_device
 from pa_select.utils.typing import Device, Floats, Matrix, Prior, Weights
 
 # This many pairs are solved at once: it bounds the memory of their terms, not the result.

@@ -17,7 +17,7 @@ from pa_select.agreement.inputs.validation import check_prior, check_tol, check_
 from pa_select.agreement.pairs.block import converted
 from pa_select.agreement.posterior_agreement import posterior_agreement
 from pa_select.agreement.result import PosteriorAgreement
-from pa_select.utils.devices import resolve_device
+from pa_select.utils.arrays import resolve_device
 from pa_select.utils.typing import Device, Floats, Prior
 
 # This many scores are converted to another type at once: it bounds the memory.

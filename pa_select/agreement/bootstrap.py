@@ -12,8 +12,8 @@ from pa_select.agreement.inputs.validation import check_groups
 from pa_select.agreement.result import PosteriorAgreement, source_of
 from pa_select.agreement.solver.replicate_maxima import replicate_maxima
 from pa_select.agreement.standard_errors import mean_difference, warn_of_few_pairs
+from pa_select.utils.arrays import check_level
 from pa_select.utils.p_values import adjust_by_holm
-from pa_select.utils.score_checks import check_level
 from pa_select.utils.typing import Floats, Groups, RandomState
 
 # This many weights of replicates are held at once: it bounds the memory, not the result.

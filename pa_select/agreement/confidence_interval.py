@@ -13,7 +13,7 @@ from pa_select.agreement.posteriors import posteriors
 from pa_select.agreement.result import PosteriorAgreement, source_of
 from pa_select.agreement.solved_problems import solve_problems
 from pa_select.agreement.standard_errors import error_of_mean, warn_of_few_pairs
-from pa_select.utils.score_checks import check_level
+from pa_select.utils.arrays import check_level
 from pa_select.utils.typing import Floats, Groups, Ints, Mask
 
 # Classes below this mean posterior are taken as absent.

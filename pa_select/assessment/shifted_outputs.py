@@ -20,8 +20,8 @@ from pa_select.assessment.feature_measures import feature_discrepancy
 from pa_select.scores.class_scores import comparable_scores
 from pa_select.scores.features import features_of
 from pa_select.shifts import Shift, Shifted, shifted_rows
+from pa_select.utils.arrays import look_like_probabilities
 from pa_select.utils.messages import named_error, warn_caller
-from pa_select.utils.score_checks import look_like_probabilities
 from pa_select.utils.typing import Array, Floats, Index, Ints, Mask, Prior, RandomState, Rows
 
 # Largest number of scores that are solved at once, which bounds the memory.

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from pa_select._version import __version__
 from pa_select.command_line import expect, files, output
 from pa_select.command_line.files import InputError
-from pa_select.utils.score_checks import check_tol
+from pa_select.utils.arrays import check_tol
 
 _SCORE = """\
 Print the posterior agreement of two samples: how much a classifier's posteriors agree on

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pa_select.command_line import output
-from pa_select.scores.probabilities import scores_of_probabilities
-from pa_select.utils.score_checks import (
+from pa_select.scores.class_scores import scores_of_probabilities
+from pa_select.utils.arrays import (
     DEFAULT_CLIP,
     check_same_shape,
     check_shape,

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, default_collate
 
 from pa_select.scores.features import features_of
 from pa_select.scores.modules import evaluation
-from pa_select.utils.devices import resolve_device
+from pa_select.utils.arrays import resolve_device
 from pa_select.utils.estimators import module_of
 from pa_select.utils.typing import Array, Device, HasItems, Index
 

@@ -10,8 +10,8 @@ import torch
 from pa_select.scores.class_scores import class_scores
 from pa_select.shifts.attacks.attack import Attack, Batch, margin
 from pa_select.shifts.attacks.models import Differentiable
+from pa_select.utils.arrays import check_count
 from pa_select.utils.messages import optional_import
-from pa_select.utils.score_checks import check_count
 from pa_select.utils.typing import Device, RandomState
 
 # An attack that evaluates the same points so many times in a row does not end: the smallest step

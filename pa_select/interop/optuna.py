@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
 
-from pa_select.agreement.pooled_agreement import PooledPairs, pooled_agreement
+from pa_select.agreement.solved_problems import PooledPairs, pooled_agreement
 from pa_select.model_selection import PASearchCV
 from pa_select.model_selection.choice import choose, explain
 from pa_select.model_selection.evaluation import with_parameters

@@ -18,7 +18,7 @@ def _name(value: Any) -> str:
 
 
 _OWN = [
-    "pa_select.agreement.pooled_agreement.PooledPairs",
+    "pa_select.agreement.solved_problems.PooledPairs",
     "pa_select.scores.candidate_posterior.CandidatePosterior",
     "pa_select.model_selection.committee.PACommittee",
     "pa_select.model_selection.pa_scorer.PAScorer",

@@ -24,20 +24,17 @@ from pa_select.model_selection.choice import (
     selection_of,
 )
 from pa_select.model_selection.committee import PACommittee
-from pa_select.model_selection.committee_checks import (
+from pa_select.model_selection.evaluation import (
     ONE_METRIC,
     check_refit_of_one_metric,
-    metrics_of,
-)
-from pa_select.model_selection.evaluation import (
     check_some_succeeded,
     evaluate,
     first_failure,
+    metrics_of,
     warn_of_failed_agreements,
     warn_of_missing_scores,
     with_parameters,
 )
-from pa_select.model_selection.fits import is_sequence_of_splitters
 from pa_select.model_selection.fitted_search import FittedSearchMixin
 from pa_select.model_selection.kinds.kind import ExpectedElsewhere
 from pa_select.model_selection.kinds.kind_of import DEFAULT_PAIRING, PAIRINGS, Pairing
@@ -45,6 +42,7 @@ from pa_select.model_selection.plan import Plan, by_name
 from pa_select.model_selection.results_table import table_of_candidates
 from pa_select.model_selection.rules import DEFAULT, SELECTIONS, Selection
 from pa_select.model_selection.split_scores import Outcome
+from pa_select.model_selection.splits import is_sequence_of_splitters
 from pa_select.model_selection.table_columns import first_metric
 from pa_select.utils.estimators import SavedWithVersions
 from pa_select.utils.html import visible

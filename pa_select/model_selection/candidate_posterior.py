@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.base import is_regressor
 
-from pa_select.model_selection.fits import needs_groups
+from pa_select.model_selection.splits import needs_groups
 from pa_select.model_selection.table_columns import (
     cv_results_of,
     first_metric,

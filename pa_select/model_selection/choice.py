@@ -21,9 +21,9 @@ from pa_select.utils.typing import Floats, Ints, Mask, Search
 
 if TYPE_CHECKING:
     from pa_select.agreement.bootstrap import AgreementComparison
-    from pa_select.agreement.pooled_agreement import PooledPairs
+    from pa_select.agreement.solved_problems import PooledPairs
     from pa_select.agreement.standard_errors import MeanDifference
-    from pa_select.two_sites.errors_of_scores import Differences
+    from pa_select.two_sites.score_of_units import Differences
 
 
 def selection_of(search: Search) -> Selection | None:

@@ -23,20 +23,19 @@ from pa_select.model_selection.candidate_posterior import (
     no_parts,
 )
 from pa_select.model_selection.committee_checks import (
-    ONE_METRIC,
     check_classes,
     check_metric,
     check_params,
     check_scores,
     check_some_score,
     checked_search,
-    metrics_of,
     recorded_models,
 )
 from pa_select.model_selection.committee_fits import Job, fit_member, warn_of_nets
 from pa_select.model_selection.committee_vote import beta_of, sum_of, vote
-from pa_select.model_selection.evaluation import with_parameters
-from pa_select.model_selection.fits import Parallel, Split
+from pa_select.model_selection.evaluation import ONE_METRIC, metrics_of, with_parameters
+from pa_select.model_selection.split_scores import Parallel
+from pa_select.model_selection.splits import Split
 from pa_select.model_selection.table_columns import first_metric
 from pa_select.scores.candidate_posterior import (
     CandidatePosterior,
@@ -46,8 +45,8 @@ from pa_select.scores.candidate_posterior import (
     scores_on_random_folds,
 )
 from pa_select.scores.class_scores import align_classes
-from pa_select.scores.precomputed import RecordedRegressor
-from pa_select.utils.arrays import check_column, one_column
+from pa_select.scores.precomputed import RecordedRegressor, one_column
+from pa_select.utils.arrays import check_column
 from pa_select.utils.estimators import SavedWithVersions
 from pa_select.utils.messages import keeps_warnings
 from pa_select.utils.sklearn_private import (

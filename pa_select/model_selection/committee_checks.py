@@ -10,17 +10,15 @@ from sklearn import get_config
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.utils.multiclass import check_classification_targets
 
-from pa_select.model_selection.fits import check_fit_params, takes_parameter
+from pa_select.model_selection.evaluation import ONE_METRIC, check_only_metric, metrics_of
 from pa_select.model_selection.kinds.kind_of import ARGUMENTS
+from pa_select.model_selection.splits import check_fit_params, takes_parameter
 from pa_select.scores.precomputed import RecordedClassifier, RecordedRegressor
 from pa_select.utils.arrays import check_column
 from pa_select.utils.estimators import named_estimators
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _num_samples
 from pa_select.utils.typing import Array, Estimators, Floats, Rows
-
-#: The metrics of a search that has a single one.
-ONE_METRIC = ["score"]
 
 
 def checked_search(search: Any, metric: str | None) -> Any:
@@ -68,34 +66,6 @@ def check_params(search: Any, params: Mapping[str, Any]) -> None:
             )
     of_fits = {name: value for name, value in params.items() if name != "groups"}
     check_fit_params(search.estimator, of_fits, ["groups"])
-
-
-def metrics_of(scoring: Any) -> list[str] | None:
-    """Return the names of a search's metrics; None if only the results of a function tell."""
-    if isinstance(scoring, (list, tuple, Mapping, set)):
-        return list(scoring)
-    # A scorer that `make_scorer` made returns a number; a function may return several.
-    return None if callable(scoring) and not hasattr(scoring, "_score_func") else ONE_METRIC
-
-
-def check_only_metric(metric: str | None) -> None:
-    """Refuse the name of a metric that a search of a single one does not have."""
-    if metric not in [*ONE_METRIC, None]:
-        raise ValueError(
-            f"metric: expected {ONE_METRIC[0]!r} or None, since the search has a single metric, "
-            f"got {metric!r}."
-        )
-
-
-def check_refit_of_one_metric(refit: Any, scoring: Any) -> None:
-    """Refuse a committee's metric, or a word, that a search of one metric would ignore."""
-    if hasattr(refit, "min_weight"):
-        check_only_metric(refit.metric)
-    elif isinstance(refit, str) and refit not in [*ONE_METRIC, "committee", scoring]:
-        raise ValueError(
-            "refit: expected True, False, 'committee', a PACommittee, a rule, or with several "
-            f"metrics the name of one, got {refit!r}."
-        )
 
 
 def check_classes(y: Any) -> None:

@@ -10,10 +10,16 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from pa_select.model_selection.split_scores import SAMPLE_X, Stacks
+from pa_select.model_selection.split_scores import SAMPLE_X
 from pa_select.scores.class_scores import align_classes, class_scores, columns_of
-from pa_select.scores.precomputed import RecordedClassifier, RecordedRegressor, row_numbers
-from pa_select.utils.arrays import as_numpy, one_column
+from pa_select.scores.precomputed import (
+    RecordedClassifier,
+    RecordedRegressor,
+    Stacks,
+    one_column,
+    row_numbers,
+)
+from pa_select.utils.arrays import as_numpy
 from pa_select.utils.typing import Array, Floats, Ints, Rows, Scorer
 
 # The least probability, of which the log is taken.
@@ -100,13 +106,15 @@ class CommitteeVote:
         """Return the votes of which some samples stand for a sample of each candidate's own."""
         return replace(self, judged=judged)
 
-    def recorded(
-        self, model: int, split: int, sample: int
-    ) -> RecordedClassifier | RecordedRegressor:
-        """Return what a split's models predict for the rows of a sample; the last is the vote."""
+    def outputs(self, model: int, sample: int) -> list[RecordedClassifier | RecordedRegressor]:
+        """Return what each split's model predicts for a sample's rows; the last is the vote."""
         if model < len(self.stacks):
             own = self._sample(sample, int(self.stacks.candidates[model]))
-            return self.stacks.recorded(model, split, own)
+            return self.stacks.outputs(model, own)
+        return [self._voted(split, sample) for split in range(len(self.folds))]
+
+    def _voted(self, split: int, sample: int) -> RecordedClassifier | RecordedRegressor:
+        """Return the votes of a split's models for the rows of a sample."""
         positions = np.searchsorted(self.stacks.candidates, self.candidates)
         of_members = [
             (int(position), split, self._sample(sample, candidate))
@@ -132,7 +140,7 @@ class CommitteeVote:
         """Return the metric of the votes for the test rows of each split."""
         scores = []
         for split, test in enumerate(self.folds):
-            known = self.recorded(len(self.stacks), split, SAMPLE_X)
+            known = self._voted(split, SAMPLE_X)
             rows = np.searchsorted(self.scored_rows[split][SAMPLE_X], test)
             score = scorer(known, row_numbers(rows), self.y[test])
             scores.append(float(score[metric] if isinstance(score, Mapping) else score))

@@ -1,29 +1,62 @@
-"""Evaluation of candidates on splits, in parallel, and what is said of those that fail."""
+"""Evaluation of candidates on splits: its metrics, parallel jobs, and candidates that fail."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.utils.parallel import delayed
 
 from pa_select.model_selection.checkpoint import Checkpoint, NotKept
-from pa_select.model_selection.fits import Parallel
-from pa_select.model_selection.split_scores import Data, Outcome, SplitTask, fit_and_score_split
+from pa_select.model_selection.split_scores import (
+    Data,
+    Outcome,
+    Parallel,
+    SplitTask,
+    fit_and_score_split,
+)
 from pa_select.model_selection.table_columns import scores_and_errors
 from pa_select.utils.messages import named_error, warn_caller
 from pa_select.utils.sklearn_private import (
     Callbacks,
     _check_method_params,
     _MultimetricScorer,
-    _num_samples,
     _score,
 )
 from pa_select.utils.typing import Array, ErrorScore, Estimator, Ints, Scoring
+
+#: The metrics of a search that has a single one.
+ONE_METRIC = ["score"]
+
+
+def metrics_of(scoring: Any) -> list[str] | None:
+    """Return the names of a search's metrics; None if only the results of a function tell."""
+    if isinstance(scoring, (list, tuple, Mapping, set)):
+        return list(scoring)
+    # A scorer that `make_scorer` made returns a number; a function may return several.
+    return None if callable(scoring) and not hasattr(scoring, "_score_func") else ONE_METRIC
+
+
+def check_only_metric(metric: str | None) -> None:
+    """Refuse the name of a metric that a search of a single one does not have."""
+    if metric not in [*ONE_METRIC, None]:
+        raise ValueError(
+            f"metric: expected {ONE_METRIC[0]!r} or None, since the search has a single metric, "
+            f"got {metric!r}."
+        )
+
+
+def check_refit_of_one_metric(refit: Any, scoring: Any) -> None:
+    """Refuse a committee's metric, or a word, that a search of one metric would ignore."""
+    if hasattr(refit, "min_weight"):
+        check_only_metric(refit.metric)
+    elif isinstance(refit, str) and refit not in [*ONE_METRIC, "committee", scoring]:
+        raise ValueError(
+            "refit: expected True, False, 'committee', a PACommittee, a rule, or with several "
+            f"metrics the name of one, got {refit!r}."
+        )
 
 
 def evaluate(
@@ -168,50 +201,6 @@ def _check_parameters(params: Sequence[dict[str, Any]], estimator: Estimator) ->
     by_names = {frozenset(parameters): parameters for parameters in params}
     for parameters in by_names.values():
         with_parameters(estimator, parameters)
-
-
-# This many constant predictions, of the most frequent classes, are scored.
-_CONSTANTS = 3
-
-
-def chance_scores(splits: Sequence[SplitTask], data: Data) -> list[list[Any]]:
-    """Return the test scores, for each split, of classifiers that ignore the features.
-
-    The first list is for predicting the class frequencies. One list follows for always
-    predicting each of the most frequent classes. Regressors predict the mean and the median.
-    A useful candidate scores higher.
-    """
-    weight = data.fit_params.get("sample_weight")
-    blind = Data(
-        # The dummies ignore the features, so that none is copied.
-        samples=[np.zeros((_num_samples(data.samples[0]), 1))],
-        y=data.y,
-        scorer=data.scorer,
-        fit_params={} if weight is None else {"sample_weight": weight},
-        score_params=data.score_params,
-        error_score=np.nan,
-    )
-    labels, counts = np.unique(np.asarray(data.y), return_counts=True)
-    frequent = labels[np.argsort(-counts, kind="stable")[:_CONSTANTS]]
-    dummies: list[Any] = [
-        DummyClassifier(strategy="prior"),
-        *(DummyClassifier(strategy="constant", constant=label) for label in frequent),
-    ]
-    if data.of_regressors:
-        # The best constants for the squared and for the absolute error.
-        dummies = [DummyRegressor(strategy=constant) for constant in ("mean", "median")]
-    with warnings.catch_warnings():
-        # A metric that is not defined for constant predictions warns each time.
-        warnings.simplefilter("ignore")
-        return [
-            [
-                fit_and_score_split(
-                    dummy, None, SplitTask(task.train, task.test, {}, []), blind
-                ).test_scores
-                for task in splits
-            ]
-            for dummy in dummies
-        ]
 
 
 def first_failure(

@@ -8,9 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from pa_select.model_selection.split_scores import SAMPLE_X, Data, Layout, Stacks
-from pa_select.scores.precomputed import RecordedClassifier, RecordedRegressor, row_numbers
-from pa_select.utils.p_values import error_of_rate
+from pa_select.model_selection.split_scores import SAMPLE_X, Data, Layout
+from pa_select.scores.precomputed import (
+    RecordedClassifier,
+    RecordedRegressor,
+    Stacks,
+    row_numbers,
+)
 from pa_select.utils.typing import Array, Floats, Ints
 
 # Recorded predictions give the same scores, but for rounding to single precision.
@@ -55,6 +59,8 @@ class OutOfFold:
         if metric not in self._scorers or self._has_params:
             return found
         if self._task.is_rate(self._scorers[metric]) and labelled.groups is None:
+            from pa_select.two_sites.score_of_units import error_of_rate
+
             return error_of_rate(scores.mean(axis=1), labelled.n_independent)
         for position, candidate in enumerate(self._stacks.candidates.tolist()):
             of_samples = [self._outputs(position, sample) for sample in samples]
@@ -63,7 +69,7 @@ class OutOfFold:
 
     def _error(self, metric: str, scores: Floats, of_samples: Sequence[Any]) -> float:
         """Return the standard error of a candidate's mean score; nan if it has another one."""
-        from pa_select.two_sites.errors_of_scores import error_of_score
+        from pa_select.two_sites.score_of_units import error_of_score
 
         scorer, labelled, mean = self._scorers[metric], self._labelled, float(scores.mean())
         if any(outputs is None for outputs in of_samples):

@@ -16,8 +16,7 @@ from sklearn.utils.validation import _num_samples
 from pa_select.pairing import pair_environments, pair_within_label
 from pa_select.scores import class_scores
 from pa_select.scores.class_scores import cached_for_only
-from pa_select.utils.arrays import check_column, check_weight, stacked
-from pa_select.utils.devices import resolve_device
+from pa_select.utils.arrays import check_column, check_weight, resolve_device, stacked
 from pa_select.utils.estimators import SavedWithVersions
 from pa_select.utils.frames import check_columns, check_view, is_shifted, look_up, view_of
 from pa_select.utils.messages import warn_once_by

@@ -17,17 +17,6 @@ from pa_select.model_selection.candidate_posterior import no_parts
 from pa_select.model_selection.choice import make_rule, selection_of
 from pa_select.model_selection.committee import PACommittee
 from pa_select.model_selection.committee_vote import CommitteeVote, beta_of
-from pa_select.model_selection.evaluation import chance_scores
-from pa_select.model_selection.fits import (
-    Split,
-    cells,
-    check_fit_params,
-    make_splits,
-    n_disjoint,
-    needs_groups,
-    positions,
-    takes_parameter,
-)
 from pa_select.model_selection.kinds.custom import compare_own
 from pa_select.model_selection.kinds.environments import check_environments
 from pa_select.model_selection.kinds.kind import (
@@ -51,8 +40,18 @@ from pa_select.model_selection.split_scores import (
     Outcome,
     PairsOfModels,
     SplitTask,
-    Stacks,
+    chance_scores,
     parts_of_rows,
+)
+from pa_select.model_selection.splits import (
+    Split,
+    cells,
+    check_fit_params,
+    make_splits,
+    n_disjoint,
+    needs_groups,
+    positions,
+    takes_parameter,
 )
 from pa_select.model_selection.table_columns import (
     Agreements,
@@ -68,6 +67,7 @@ from pa_select.scores.candidate_posterior import (
     posterior_of_parts,
 )
 from pa_select.scores.class_scores import refuse_doubles
+from pa_select.scores.precomputed import Stacks
 from pa_select.utils.arrays import check_column, check_weight, is_dataset
 from pa_select.utils.estimators import refuse_loader, unwrapped
 from pa_select.utils.frames import check_row_order
@@ -228,7 +228,7 @@ class Plan:
 
     def stacks(self, outcomes: list[list[Outcome]]) -> Stacks:
         """Stack the scores of the candidates that have all scores."""
-        return Stacks(outcomes, self.layout, self.labels)
+        return Stacks(outcomes, self.layout.scored_rows, self.labels)
 
     def score_columns(
         self, outcomes: list[list[Outcome]], stacks: Stacks
@@ -367,7 +367,7 @@ def _solver_of(search: Search, labels: Array) -> dict[str, Any]:
     """Check the parameters of the solver."""
     # Imported here: workers that fit and score do not need torch.
     from pa_select.agreement.inputs import validation
-    from pa_select.utils.devices import resolve_device
+    from pa_select.utils.arrays import resolve_device
 
     validation.check_tol(search.tol)
     if not is_regressor(search.estimator):

@@ -1,10 +1,9 @@
-"""The work on one split: the rows that its model scores, its fit, and the scores, stacked."""
+"""The splits of a search: the work on one of them, its rows, fit and scores, and parallel jobs."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from copy import copy
 from dataclasses import dataclass, field
 from sys import getsizeof
 from traceback import format_exc
@@ -12,27 +11,32 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.utils import parallel
 
-from pa_select.model_selection.fits import Split
-from pa_select.scores.class_scores import align_classes, comparable_scores
-from pa_select.scores.precomputed import RecordedClassifier, RecordedRegressor, predictions
+from pa_select.model_selection.splits import Split
+from pa_select.scores.class_scores import comparable_scores
+from pa_select.scores.precomputed import RecordedRegressor, predictions
+from pa_select.utils.arrays import BadScoresError
 from pa_select.utils.messages import named_error
-from pa_select.utils.score_checks import BadScoresError
 from pa_select.utils.sklearn_private import (
     _check_method_params,
     _fit_and_score,
+    _num_samples,
     _safe_split,
     _score,
 )
 from pa_select.utils.typing import Array, ErrorScore, Estimator, Floats, Ints, Labels
 
 if TYPE_CHECKING:
-    from pa_select.agreement.pooled_agreement import PooledPairs
+    from pa_select.agreement.solved_problems import PooledPairs
 
 #: Number of X among the samples.
 SAMPLE_X = 0
 #: So many parts of the test rows are scored if splits do not show the error of few rows.
 N_PARTS = 5
+# This many constant predictions, of the most frequent classes, are scored.
+_CONSTANTS = 3
 
 
 class Extra(NamedTuple):
@@ -232,6 +236,46 @@ def _predictions(
     return recorded
 
 
+def chance_scores(splits: Sequence[SplitTask], data: Data) -> list[list[Any]]:
+    """Return the test scores, for each split, of classifiers that ignore the features.
+
+    The first list is for predicting the class frequencies. One list follows for always
+    predicting each of the most frequent classes. Regressors predict the mean and the median.
+    A useful candidate scores higher.
+    """
+    weight = data.fit_params.get("sample_weight")
+    blind = Data(
+        # The dummies ignore the features, so that none is copied.
+        samples=[np.zeros((_num_samples(data.samples[0]), 1))],
+        y=data.y,
+        scorer=data.scorer,
+        fit_params={} if weight is None else {"sample_weight": weight},
+        score_params=data.score_params,
+        error_score=np.nan,
+    )
+    labels, counts = np.unique(np.asarray(data.y), return_counts=True)
+    frequent = labels[np.argsort(-counts, kind="stable")[:_CONSTANTS]]
+    dummies: list[Any] = [
+        DummyClassifier(strategy="prior"),
+        *(DummyClassifier(strategy="constant", constant=label) for label in frequent),
+    ]
+    if data.of_regressors:
+        # The best constants for the squared and for the absolute error.
+        dummies = [DummyRegressor(strategy=constant) for constant in ("mean", "median")]
+    with warnings.catch_warnings():
+        # A metric that is not defined for constant predictions warns each time.
+        warnings.simplefilter("ignore")
+        return [
+            [
+                fit_and_score_split(
+                    dummy, None, SplitTask(task.train, task.test, {}, []), blind
+                ).test_scores
+                for task in splits
+            ]
+            for dummy in dummies
+        ]
+
+
 class PairsOfModels(NamedTuple):
     """Pairs of rows; a split's model scores each side, and may score both.
 
@@ -279,7 +323,7 @@ class Layout:
     def pooled(self, blocks: Sequence[PairsOfModels], weight: Floats | None) -> PooledPairs:
         """Return the pairs of the given blocks as rows of the stacked scores."""
         # Imported here: workers that fit and score do not need torch.
-        from pa_select.agreement.pooled_agreement import PooledPairs
+        from pa_select.agreement.solved_problems import PooledPairs
 
         def side(split: int, sample: int, rows: Ints) -> Ints:
             positions = np.searchsorted(self.scored_rows[split][sample], rows)
@@ -305,73 +349,19 @@ class Layout:
         )
 
 
-class Stacks(Sequence[Array]):
-    """Stacked scores: those of all models of a candidate, one below the other.
+class Parallel(parallel.Parallel):
+    """scikit-learn's `Parallel` without the warning filters that torch has set in this process.
 
-    The stack of a candidate is made when it is indexed, by its position among `candidates`. It
-    needs the outcomes of all splits: candidates whose outcomes lack scores have none. There are no
-    `labels` of regressors.
+    scikit-learn sends all filters to the workers. One of torch's is for a class of its own, so
+    each worker would import torch to read it, which takes seconds.
     """
 
-    def __init__(
-        self, outcomes: Sequence[Sequence[Outcome]], layout: Layout, labels: Array
-    ) -> None:
-        #: The number of all candidates, and which of them have a stack.
-        self.n_candidates = len(outcomes)
-        self.candidates: Ints = np.flatnonzero(
-            [all(one.matrices is not None for one in of_candidate) for of_candidate in outcomes]
-        )
-        self._outcomes = [outcomes[candidate] for candidate in self.candidates.tolist()]
-        self._rows = layout.scored_rows
-        known = {
-            tuple(outcome.classes): outcome.classes
-            for of_candidate in self._outcomes
-            for outcome in of_candidate
-            if outcome.classes is not None
-        }
-        self.classes = np.unique(np.concatenate([labels, *known.values()]))
-
-    def __len__(self) -> int:
-        return len(self._outcomes)
-
-    def __getitem__(self, position: Any) -> Any:
-        parts = [
-            self.matrix(position, split, sample)
-            for split, rows in enumerate(self._rows)
-            for sample in sorted(rows)
-        ]
-        return np.concatenate(parts)
-
-    def of(self, candidates: Ints) -> Stacks:
-        """Return the stacks of these candidates."""
-        positions = np.searchsorted(self.candidates, candidates).tolist()
-        stacks = copy(self)
-        stacks.candidates = candidates
-        stacks._outcomes = [self._outcomes[position] for position in positions]
-        return stacks
-
-    def matrix(self, position: int, split: int, sample: int) -> Array:
-        """Return a split's scores of the rows of a sample, with all classes as columns."""
-        outcome = self._outcomes[position][split]
-        assert outcome.matrices is not None
-        assert outcome.classes is not None
-        # A fold may lack a class, and then its model has no column of it.
-        return align_classes(outcome.matrices[sample], outcome.classes, self.classes)
-
-    def recorded(
-        self, position: int, split: int, sample: int
-    ) -> RecordedClassifier | RecordedRegressor:
-        """Return a split's predictions of the rows of a sample, as a classifier of all classes.
-
-        It has no predicted classes of samples that need none. Or return them as a regressor.
-        """
-        outcome = self._outcomes[position][split]
-        assert outcome.matrices is not None
-        assert outcome.predictions is not None
-        if outcome.classes is None:
-            return RecordedRegressor(outcome.matrices[sample][:, 0])
-        predicted, probabilities = outcome.predictions.get(sample, (None, None))
-        # Workers send single precision where models have it, to send half.
-        scores = np.asarray(outcome.matrices[sample], dtype=np.float64)
-        known = RecordedClassifier(outcome.classes, scores, predicted, probabilities)
-        return known.with_classes(self.classes)
+    def __call__(self, iterable: Iterable[Any]) -> Any:
+        """Start the jobs, as `joblib.Parallel` does."""
+        with warnings.catch_warnings():
+            warnings.filters = [
+                kept
+                for kept in warnings.filters
+                if getattr(kept[2], "__module__", "").split(".")[0] != "torch"
+            ]
+            return super().__call__(iterable)

@@ -18,15 +18,15 @@ from pa_select.model_selection.split_scores import (
     Extra,
     Outcome,
     PairsOfModels,
-    Stacks,
 )
 from pa_select.scores.new_site import FEWEST_SITES, Scale, interval_of_new_site
+from pa_select.scores.precomputed import Stacks
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Floats, Search
 
 if TYPE_CHECKING:
-    from pa_select.agreement.pooled_agreement import PooledPairs
     from pa_select.agreement.result import PosteriorAgreement
+    from pa_select.agreement.solved_problems import PooledPairs
     from pa_select.model_selection.out_of_fold import OutOfFold
 
 
@@ -388,7 +388,7 @@ def agreements_of(
 
     With `is_zero` it is 0, and only the other columns are computed.
     """
-    from pa_select.agreement.pooled_agreement import pooled_agreement
+    from pa_select.agreement.solved_problems import pooled_agreement
 
     n, candidates = stacks.n_candidates, stacks.candidates
     columns = {name: np.full(n, np.nan) for name in (*_COLUMNS, "agreement_uniform")}
@@ -429,7 +429,7 @@ def refine(
 
     The agreement of a candidate does not change if it cannot be certified.
     """
-    from pa_select.agreement.pooled_agreement import pooled_agreement
+    from pa_select.agreement.solved_problems import pooled_agreement
 
     solved = pooled_agreement(stacks, pairs, certify=True, **options)
     for candidate, result in zip(stacks.candidates.tolist(), solved, strict=True):

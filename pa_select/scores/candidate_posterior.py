@@ -99,7 +99,7 @@ class CandidatePosterior:
 
 def posterior_of_parts(scores_a: Floats, scores_b: Floats) -> CandidatePosterior:
     """Compute the posterior from what candidates score on the two parts of each pair."""
-    from pa_select.agreement.pooled_agreement import PooledPairs, pooled_agreement
+    from pa_select.agreement.solved_problems import PooledPairs, pooled_agreement
 
     if scores_a.shape != scores_b.shape:
         raise ValueError(

@@ -1,7 +1,8 @@
-"""Class scores of scikit-learn classifiers, torch modules and skorch nets, in checked columns."""
+"""Class scores of classifiers, torch modules and skorch nets, and of probabilities."""
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -9,18 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from pa_select.utils.arrays import WRONG_PRECISION, as_numbers, as_numpy, is_of_doubles
-from pa_select.utils.estimators import is_instance, is_pipeline, unwrapped
-from pa_select.utils.score_checks import DEFAULT_CLIP as DEFAULT_CLIP
-from pa_select.utils.score_checks import (
+from pa_select.utils.arrays import (
+    DEFAULT_CLIP,
     OF_LABELS,
+    WRONG_PRECISION,
     BadScoresError,
-    check_n_rows,
-    check_shape,
+    are_probabilities,
+    as_matrix,
+    as_numbers,
     check_values,
-    clipped_logs,
-    wrong_row,
+    is_of_doubles,
 )
+from pa_select.utils.estimators import is_instance, is_pipeline, is_torch_model, unwrapped
 from pa_select.utils.typing import Array, Floats, Index, Ints, Labels, Model, Rows
 
 # The steps before a net are fitted to so many rows, to see which precision they return.
@@ -97,7 +98,7 @@ def class_scores(estimator: Model, X: Rows, *, batch_size: int = 1024) -> tuple[
     if not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
         raise ValueError(f"batch_size: expected a positive integer, got {batch_size!r}.")
     *wrappers, final = unwrapped(estimator)
-    if is_instance(final, "torch.nn", "Module") or is_instance(final, "skorch", "NeuralNet"):
+    if is_torch_model(final):
         # Import torch only for a torch model.
         from pa_select.scores import modules
 
@@ -106,7 +107,9 @@ def class_scores(estimator: Model, X: Rows, *, batch_size: int = 1024) -> tuple[
                 X = wrapper[:-1].transform(X)
         if is_instance(final, "skorch", "NeuralNet"):
             return modules.net_scores(final, X)
-        return modules.module_scores(final, X, batch_size)
+        outputs, columns = modules.module_scores(final, X, batch_size)
+        _check_n_rows(len(outputs), X, type(final).__name__)
+        return outputs, columns
 
     name = type(final).__name__
     if not _is_classifier(estimator):
@@ -132,8 +135,17 @@ def class_scores(estimator: Model, X: Rows, *, batch_size: int = 1024) -> tuple[
     scores = _decision_columns(estimator, final, X, len(classes))
     if scores is None:
         scores = _log_probabilities(estimator, final, X, classes)
-    check_n_rows(len(scores), X, name)
+    _check_n_rows(len(scores), X, name)
     return scores, classes
+
+
+def _check_n_rows(n: int, X: Any, name: str) -> None:
+    """Check that an estimator returned a row for each row of X, if X tells how many it has."""
+    n_expected = (
+        X.shape[0] if getattr(X, "shape", None) else len(X) if hasattr(X, "__len__") else n
+    )
+    if n != n_expected:
+        raise ValueError(f"estimator: expected scores of {n_expected} rows from {name}, got {n}.")
 
 
 def refuse_doubles(estimator: Model, samples: Sequence[tuple[str, Rows]], y: Labels) -> None:
@@ -190,17 +202,13 @@ def comparable_scores(
     by default 0, 1, ...; an estimator that knows none of the `labels` is refused.
     """
     scores, classes = class_scores(estimator, X)
-    matrix = as_numbers(as_numpy(scores), "class scores")
     # A model that was fitted to one class has nothing to compare.
-    check_shape(matrix, "class scores", fewest_classes=1)
+    matrix = as_matrix(scores, "class scores", fewest_classes=1)
     if labels is not None and not np.isin(classes, labels).any():
         raise ValueError(
             f"class scores: expected some classes of y, {np.unique(labels).tolist()}, got "
             f"{np.asarray(classes).tolist()}."
         )
-    dtype = matrix.dtype if matrix.dtype.char in "efd" else np.float64
-    with np.errstate(over="ignore"):  # the check reports what becomes infinite
-        matrix = matrix.astype(dtype, copy=False)
     check_values(matrix, "class scores", numbers=numbers)
     return matrix, classes
 
@@ -245,7 +253,7 @@ def _log_probabilities(estimator: Any, final: Any, X: Rows, classes: Array) -> F
             f"class, got shape {shape} from {name}."
         )
     probabilities = np.asarray(probabilities, dtype=np.float64)
-    row = wrong_row(probabilities)
+    row = _wrong_row(probabilities)
     if row is not None:
         if np.isnan(probabilities[row]).any():
             raise BadScoresError(
@@ -255,7 +263,7 @@ def _log_probabilities(estimator: Any, final: Any, X: Rows, classes: Array) -> F
             f"estimator: expected probabilities of exclusive classes from {name}, got a sum "
             f"of {probabilities[row].sum():.4g} in row {row}.{OF_LABELS}"
         )
-    return clipped_logs(probabilities, _resolution(final))
+    return _clipped_logs(probabilities, _resolution(final))
 
 
 def _resolution(final: object) -> float:
@@ -265,6 +273,115 @@ def _resolution(final: object) -> float:
         if isinstance(n, (int, np.integer)) and n >= 1:
             return 1 / (2 * int(n))
     return DEFAULT_CLIP
+
+
+def log_probabilities(probabilities: Any, *, clip: float = DEFAULT_CLIP) -> Any:
+    """Convert probabilities to scores for `posterior_agreement`: their logs.
+
+    Parameters
+    ----------
+    probabilities : array-like of shape (n, n_classes) or (n_problems, n, n_classes)
+        Probabilities of exclusive classes, as a network's softmax or `predict_proba` returns
+        them. Every row has non-negative numbers that sum to 1, to within 0.001. numpy arrays,
+        tensors, DataFrames or lists.
+    clip : float, default=1e-8
+        Smallest probability, in (0, 0.5); smaller ones are raised to it, since two posteriors
+        without a common class would make all other pairs irrelevant. For votes of n trees or n
+        neighbours use 1 / (2 n), as `class_scores` does.
+
+    Returns
+    -------
+    scores : ndarray, torch.Tensor or DataFrame of the shape of `probabilities`
+        Log-probabilities, at most about 0. For a tensor, a tensor on the same device without
+        gradients; for a pandas DataFrame, one with the same index and columns. The type is
+        float32 if `probabilities` are float32, else float64.
+
+    Raises
+    ------
+    TypeError
+        If `probabilities` are not real numbers.
+    ValueError
+        If the shape is wrong, a row has a negative number or does not sum to 1 (the message
+        names the first such row), or `clip` is not a number in (0, 0.5).
+
+    See Also
+    --------
+    class_scores : Scores of a fitted classifier.
+    posterior_agreement : The agreement of scores.
+
+    Examples
+    --------
+    >>> from pa_select import log_probabilities
+    >>> log_probabilities([[0.5, 0.25, 0.25], [1, 0, 0]]).round(2)
+    array([[ -0.69,  -1.39,  -1.39],
+           [  0.  , -18.42, -18.42]])
+    """
+    _check_clip(clip)
+    scores = scores_of_probabilities(probabilities, "probabilities", clip)
+    if hasattr(probabilities, "iloc"):
+        names = {"index": probabilities.index, "columns": probabilities.columns}
+        return type(probabilities)(scores, **names)
+    return scores
+
+
+def scores_of_probabilities(probabilities: Any, name: str, clip: float) -> Any:
+    """Return logs of clipped probabilities, an array or a tensor; errors begin with `name`."""
+    values = _as_floats(probabilities, name)
+    if values.ndim not in (2, 3) or not values.shape[-1]:
+        hint = ""
+        if values.ndim == 1:
+            hint = (
+                " One probability per row is not enough: give both classes a column, for "
+                "example numpy.column_stack([1 - p, p])."
+            )
+        raise ValueError(
+            f"{name}: expected shape (n, n_classes), got shape {tuple(values.shape)}.{hint}"
+        )
+    n, n_classes = values.shape[-2:]
+    rows = values.reshape(-1, n_classes)
+    row = _wrong_row(rows)
+    if row is not None:
+        place = f"row {row}" if values.ndim == 2 else f"problem {row // n}, row {row % n}"
+        raise ValueError(
+            f"{name}: expected probabilities, rows of non-negative numbers that sum to 1, got a "
+            f"sum of {float(rows[row].sum()):.4g} and a least number of "
+            f"{float(rows[row].min()):.4g} in {place}."
+        )
+    return _clipped_logs(values, clip)
+
+
+def _as_floats(values: Any, name: str) -> Any:
+    """Return real numbers in float32 or float64: a tensor for a tensor, else an array."""
+    torch = sys.modules.get("torch")  # without torch there are no tensors
+    if torch is not None and isinstance(values, torch.Tensor):
+        from pa_select.agreement.inputs.validation import as_scores
+
+        tensor = as_scores(values, name)
+        return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.double()
+    array = as_numbers(values, name)
+    if array.dtype.kind == "c":
+        raise TypeError(f"{name}: expected real numbers, got dtype {array.dtype}.")
+    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+
+
+def _check_clip(clip: object) -> None:
+    """Raise an error unless `clip` is a float in (0, 0.5)."""
+    if not isinstance(clip, (float, np.floating)) or not 0 < clip < 0.5:
+        raise ValueError(f"clip: expected a probability in (0, 0.5), got {clip!r}.")
+
+
+def _wrong_row(rows: Floats) -> int | None:
+    """Return the first row that does not hold probabilities of exclusive classes, or None."""
+    right = are_probabilities(rows)
+    return None if right.all() else right.tolist().index(False)
+
+
+def _clipped_logs(probabilities: Any, clip: float) -> Any:
+    """Return logs of floating-point probabilities; those below `clip` are raised to it."""
+    if isinstance(probabilities, np.ndarray):
+        raised = np.maximum(probabilities, clip)
+        return np.log(raised, out=raised)
+    return probabilities.clamp_min(clip).log()
 
 
 def align_classes(scores: Array, classes: Array, all_classes: Array) -> Array:

@@ -11,9 +11,14 @@ import torch
 from sklearn.base import is_classifier, is_regressor
 
 from pa_select.agreement.inputs.validation import as_tensor
-from pa_select.utils.arrays import WRONG_PRECISION, is_of_doubles
+from pa_select.utils.arrays import (
+    DEFAULT_CLIP,
+    OF_PIXELS,
+    ROUNDING,
+    WRONG_PRECISION,
+    is_of_doubles,
+)
 from pa_select.utils.estimators import first_output
-from pa_select.utils.score_checks import DEFAULT_CLIP, OF_PIXELS, ROUNDING, check_n_rows
 from pa_select.utils.typing import Array, Net, Rows
 
 # Losses of numbers that are no class scores.
@@ -31,9 +36,7 @@ def module_scores(module: torch.nn.Module, X: Rows, batch_size: int) -> tuple[to
     if not inputs.ndim or not len(inputs):
         raise ValueError(f"X: expected at least one row, got shape {tuple(inputs.shape)}.")
     outputs = in_batches(module, inputs, batch_size, first_output)
-    scores, classes = _columns(torch.cat(outputs), module)
-    check_n_rows(len(scores), inputs, type(module).__name__)
-    return scores, classes
+    return _columns(torch.cat(outputs), module)
 
 
 def in_batches(

@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pa_select.utils.arrays import as_numbers
+from pa_select.utils.arrays import as_numbers, check_level
 from pa_select.utils.frames import look_up, shares_index
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.score_checks import check_level
 from pa_select.utils.typing import Floats, Vector
 
 #: Two sites have one difference between them, whose size says nothing of a third site.

@@ -1,17 +1,18 @@
-"""Classifiers and regressors whose predictions are known, for scikit-learn's scorers."""
+"""What models predicted, in columns of all classes, as estimators for scikit-learn's scorers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from pa_select.scores.class_scores import align_classes, class_scores
-from pa_select.utils.arrays import as_numpy, one_column
+from pa_select.utils.arrays import as_numpy
 from pa_select.utils.estimators import is_instance, unwrapped
 from pa_select.utils.typing import Array, Floats, Ints, Predictor, Rows
 
@@ -138,6 +139,12 @@ def _summing_to_one(probabilities: Floats) -> Floats:
     return probabilities / np.where(rounded, total, 1.0)
 
 
+def one_column(values: Any) -> Array:
+    """Return predictions of the shape (n, 1), as some models make them, in the shape (n,)."""
+    array = np.asarray(values)
+    return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
+
+
 def row_numbers(rows: Ints) -> Ints:
     """Return the numbers of rows as the X of a `RecordedClassifier` classifier."""
     return rows.reshape(-1, 1)
@@ -180,3 +187,95 @@ def joined(
     probabilities = [model.probabilities for model in models if model.probabilities is not None]
     of_all = np.concatenate(probabilities) if len(probabilities) == len(models) else None
     return replace(first, scores=scores, predicted=predicted, probabilities=of_all)
+
+
+class OutputsOfSplit(Protocol):
+    """What the model of one split returns for the rows of some samples; None if it failed."""
+
+    #: Class scores, checked, and the classes of their columns.
+    matrices: dict[int, Array] | None
+    classes: Array | None
+    #: Predicted classes, and probabilities or None, of the samples that need them.
+    predictions: dict[int, tuple[Array, Array | None]] | None
+
+
+class Stacks(Sequence[Array]):
+    """Stacked scores: those of all models of a candidate, one below the other.
+
+    The stack of a candidate is made when it is indexed, by its position among `candidates`. It
+    needs the outcomes of all splits: candidates whose outcomes lack scores have none. For each
+    split, `scored_rows` has the rows of each sample. There are no `labels` of regressors.
+    """
+
+    def __init__(
+        self,
+        outcomes: Sequence[Sequence[OutputsOfSplit]],
+        scored_rows: Sequence[Mapping[int, Ints]],
+        labels: Array,
+    ) -> None:
+        #: The number of all candidates, and which of them have a stack.
+        self.n_candidates = len(outcomes)
+        self.candidates: Ints = np.flatnonzero(
+            [all(one.matrices is not None for one in of_candidate) for of_candidate in outcomes]
+        )
+        self._outcomes = [outcomes[candidate] for candidate in self.candidates.tolist()]
+        self._rows = scored_rows
+        known = {
+            tuple(outcome.classes): outcome.classes
+            for of_candidate in self._outcomes
+            for outcome in of_candidate
+            if outcome.classes is not None
+        }
+        self.classes = np.unique(np.concatenate([labels, *known.values()]))
+
+    def __len__(self) -> int:
+        return len(self._outcomes)
+
+    def __getitem__(self, position: Any) -> Any:
+        parts = [
+            self.matrix(position, split, sample)
+            for split, rows in enumerate(self._rows)
+            for sample in sorted(rows)
+        ]
+        return np.concatenate(parts)
+
+    def of(self, candidates: Ints) -> Stacks:
+        """Return the stacks of these candidates."""
+        positions = np.searchsorted(self.candidates, candidates).tolist()
+        stacks = copy(self)
+        stacks.candidates = candidates
+        stacks._outcomes = [self._outcomes[position] for position in positions]
+        return stacks
+
+    def matrix(self, position: int, split: int, sample: int) -> Array:
+        """Return a split's scores of the rows of a sample, with all classes as columns."""
+        outcome = self._outcomes[position][split]
+        assert outcome.matrices is not None
+        assert outcome.classes is not None
+        matrix = outcome.matrices[sample]
+        if np.array_equal(outcome.classes, self.classes):
+            return matrix
+        # A fold may lack a class, and then its model has no column of it.
+        return align_classes(matrix, outcome.classes, self.classes)
+
+    def recorded(
+        self, position: int, split: int, sample: int
+    ) -> RecordedClassifier | RecordedRegressor:
+        """Return a split's predictions of the rows of a sample, as a classifier of all classes.
+
+        It has no predicted classes of samples that need none. Or return them as a regressor.
+        """
+        outcome = self._outcomes[position][split]
+        assert outcome.matrices is not None
+        assert outcome.predictions is not None
+        if outcome.classes is None:
+            return RecordedRegressor(outcome.matrices[sample][:, 0])
+        predicted, probabilities = outcome.predictions.get(sample, (None, None))
+        # Workers send single precision where models have it, to send half.
+        scores = np.asarray(outcome.matrices[sample], dtype=np.float64)
+        known = RecordedClassifier(outcome.classes, scores, predicted, probabilities)
+        return known.with_classes(self.classes)
+
+    def outputs(self, position: int, sample: int) -> list[RecordedClassifier | RecordedRegressor]:
+        """Return the predictions of the models of all splits for the rows of a sample."""
+        return [self.recorded(position, split, sample) for split in range(len(self._rows))]

@@ -14,7 +14,7 @@ from skorch.callbacks import Callback
 from pa_select.agreement.posterior_agreement import agreements
 from pa_select.training.epoch_selector import EPOCH_TOL, EpochSelector, refuse_other_prior
 from pa_select.training.paired_environments import pair_up, scores_on, warn_of_raw_rows
-from pa_select.utils.score_checks import check_count
+from pa_select.utils.arrays import check_count
 from pa_select.utils.typing import Device, Net, Prior
 
 

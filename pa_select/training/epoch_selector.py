@@ -15,14 +15,14 @@ from sklearn.exceptions import NotFittedError
 from pa_select.agreement import PosteriorAgreement
 from pa_select.agreement.inputs.validation import as_scores
 from pa_select.agreement.posterior_agreement import agreements
-from pa_select.utils.devices import resolve_device
-from pa_select.utils.messages import named_error, warn_caller
-from pa_select.utils.score_checks import (
+from pa_select.utils.arrays import (
     BadScoresError,
     check_count,
     check_tol,
     look_like_probabilities,
+    resolve_device,
 )
+from pa_select.utils.messages import named_error, warn_caller
 from pa_select.utils.typing import Device, Matrix, Prior, Vector
 
 #: Agreements closer than this, in nats, are tied.

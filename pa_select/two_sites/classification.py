@@ -6,11 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-import torch
 from scipy.optimize import brentq, minimize
 from sklearn.metrics import accuracy_score, check_scoring
 
-from pa_select.agreement.posteriors import posteriors as posteriors_at
 from pa_select.scores.class_scores import columns_of
 from pa_select.scores.precomputed import RecordedClassifier, joined, row_numbers
 from pa_select.two_sites.class_metrics import of_probabilities, value_and_gradient
@@ -19,9 +17,9 @@ from pa_select.two_sites.score_of_units import (
     ScoreOfUnits,
     accuracy_interval,
     effective_number,
+    error_of_rate,
 )
-from pa_select.utils.p_values import error_of_rate
-from pa_select.utils.score_checks import check_matrix
+from pa_select.utils.arrays import check_matrix
 from pa_select.utils.sklearn_private import _PassthroughScorer
 from pa_select.utils.typing import Array, Floats, Index, Ints, Predictor, Rows, Scorer
 
@@ -57,15 +55,14 @@ class TemperatureAndBias(NamedTuple):
     strength: float
     bias: Floats
 
-    def calibrated_labels(self, model: RecordedClassifier) -> Floats:
-        """Return the posteriors of a classifier."""
-        odds = calibrated(model.scores, self.strength) * np.exp(self.bias)
-        posterior: Floats = odds / odds.sum(axis=1, keepdims=True)
-        return posterior
+    def calibrated_labels(self, models: Outputs) -> list[Floats]:
+        """Return the posteriors of each classifier."""
+        odds = [calibrated(model.scores, self.strength) * np.exp(self.bias) for model in models]
+        return [one / one.sum(axis=1, keepdims=True) for one in odds]
 
-    def labels(self, model: RecordedClassifier) -> Floats:
+    def labels(self, models: Outputs) -> list[Floats]:
         """Return the posteriors: they stand in for the labels."""
-        return self.calibrated_labels(model)
+        return self.calibrated_labels(models)
 
 
 class Classification:
@@ -302,8 +299,12 @@ def class_bias(posterior: Floats, columns: Index, weight: Floats | None = None) 
 
 def calibrated(scores: Floats, beta: float) -> Floats:
     """Return posteriors at an inverse temperature, (n, n_classes)."""
-    values = torch.from_numpy(np.array(scores, dtype=np.float64))  # memory may be read-only
-    posterior: Floats = posteriors_at(values, beta).numpy()
+    below = np.asarray(scores, dtype=np.float64)
+    below = below - below.max(axis=1, keepdims=True)
+    with np.errstate(over="ignore", invalid="ignore"):
+        odds = np.exp(beta * below)
+    odds[np.isnan(odds)] = 1.0  # 0 * inf: a top class at inf, or one of score -inf at 0
+    posterior: Floats = odds / odds.sum(axis=1, keepdims=True)
     return posterior
 
 

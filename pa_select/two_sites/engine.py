@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from pa_select.two_sites.errors_of_scores import Differences, error_of_score, scored_rows
 from pa_select.two_sites.score_of_units import (
+    Differences,
     Expectation,
     LabelledRows,
     ScoreOfUnits,
+    error_of_score,
     parts_of,
+    scored_rows,
 )
 from pa_select.utils.typing import Array, Floats, Ints, Mask, Scorer
 
@@ -45,8 +47,8 @@ class Models(Protocol):
 
     def __len__(self) -> int: ...
 
-    def recorded(self, model: int, split: int, sample: int) -> Output:
-        """Return what a split's model predicts for the rows of a sample."""
+    def outputs(self, model: int, sample: int) -> Outputs:
+        """Return what the model predicts, fitted to each split, for the rows of a sample."""
 
 
 class Pairs(Protocol):
@@ -151,12 +153,12 @@ class Engine:
         changes: list[dict[str, list[Expectation]]] = []
         of_levels, shares = [], []
         for model in range(n):
-            outputs_a = self._outputs(model, site.a)
+            outputs_a = self.models.outputs(model, site.a)
             labels = shared
             if labels is None:
-                labels = [self.calibration(model).labels(one) for one in outputs_a]
+                labels = self.calibration(model).labels(outputs_a)
             shares.append(np.mean(labels, axis=(0, 1)))
-            outputs_b = [self._outputs(model, sample) for sample in site.b_samples]
+            outputs_b = [self.models.outputs(model, sample) for sample in site.b_samples]
             level, changed, better = self._changes(labels, outputs_a, outputs_b)
             changes.append(changed)
             of_levels.append(level[self.metric].units.contributions)
@@ -202,19 +204,19 @@ class Engine:
         """Return each model's score on the labelled rows, by the metric that decides."""
         scorer = self.scorers[self.metric]
         return [
-            scored_rows(self.task, scorer, self.labelled, self._outputs(model, LABELLED))
+            scored_rows(self.task, scorer, self.labelled, self.models.outputs(model, LABELLED))
             for model in range(len(self.models))
         ]
 
     def calibration(self, model: int) -> Calibration:
         """Calibrate a model by the labelled rows of all splits together."""
         if model not in self._calibrations:
-            self._calibrations[model] = self._calibrated(self._outputs(model, LABELLED))
+            self._calibrations[model] = self._calibrated(self.models.outputs(model, LABELLED))
         return self._calibrations[model]
 
     def lapses(self, model: int) -> Ints:
         """Return the labelled rows whose label seems to say nothing of a model's scores."""
-        tested, outputs = self.labelled.tested, self._outputs(model, LABELLED)
+        tested, outputs = self.labelled.tested, self.models.outputs(model, LABELLED)
         found = self.task.lapses(
             outputs, self.labelled.y[tested], self.calibration(model).strength
         )
@@ -225,23 +227,17 @@ class Engine:
         weight = None if weight is None else weight[tested]
         return self.task.calibration(outputs, self.labelled.y[tested], weight)
 
-    def _outputs(self, model: int, sample: int) -> list[Output]:
-        splits = range(len(self.labelled.rows))
-        return [self.models.recorded(model, split, sample) for split in splits]
-
     def _shared_labels(self, sample: int) -> list[Floats]:
         """Return each split's stand-ins for the labels, for all models the same."""
         if self._given is not None:
             return [self._given[sample]] * len(self.labelled.rows)
         members = self._most_accurate()
         if len(members) == 1:  # the ensemble of a single model is itself, calibrated once
-            calibration = self.calibration(members[0])
-            return [calibration.labels(one) for one in self._outputs(members[0], sample)]
+            return self.calibration(members[0]).labels(self.models.outputs(members[0], sample))
         if self._ensemble is None:
             self._ensemble = self._calibrated(self._mean_outputs(members, LABELLED))
         if sample not in self._shared:
-            outputs = self._mean_outputs(members, sample)
-            self._shared[sample] = [self._ensemble.labels(one) for one in outputs]
+            self._shared[sample] = self._ensemble.labels(self._mean_outputs(members, sample))
         return self._shared[sample]
 
     def _most_accurate(self) -> list[int]:
@@ -255,12 +251,11 @@ class Engine:
         """Return each split's mean of what some models believe."""
         # Summed one by one: all of them together may not fit into memory.
         total: list[Any] = [0.0] * len(self.labelled.rows)
-        outputs: list[Output] = []
+        outputs: Outputs = []
         for model in members:
-            outputs, calibration = self._outputs(model, sample), self.calibration(model)
-            total = [
-                x + calibration.calibrated_labels(y) for x, y in zip(total, outputs, strict=True)
-            ]
+            outputs = self.models.outputs(model, sample)
+            calibrated = self.calibration(model).calibrated_labels(outputs)
+            total = [x + y for x, y in zip(total, calibrated, strict=True)]
         means = [one / len(members) for one in total]
         return [self.task.ensemble(x, y) for x, y in zip(means, outputs, strict=True)]
 
@@ -269,14 +264,14 @@ class Engine:
         if not np.isfinite(score):
             return score
         return self.task.validated(
-            self.scorers[name], self.labelled, partial(self._outputs, model, LABELLED), score
+            self.scorers[name], self.labelled, partial(self.models.outputs, model, LABELLED), score
         )
 
     def error_of_score(self, name: str, model: int, score: float) -> float:
         """Return the standard error of a model's score on labelled rows."""
 
         def compute() -> list[Expectation]:
-            given = self.scorers[name], score, self.labelled, self._outputs(model, LABELLED)
+            given = self.scorers[name], score, self.labelled, self.models.outputs(model, LABELLED)
             return [_UNKNOWN._replace(standard_error=error_of_score(self.task, *given))]
 
         return self._tried(name, 1, compute)[0].standard_error
@@ -361,7 +356,7 @@ class Engine:
                 continue
             score, limits = float(self.validation[name][0][model]), (np.nan, np.nan)
             if np.isfinite(score) and np.isfinite(disagreement):
-                outputs = partial(self._outputs, model, LABELLED)
+                outputs = partial(self.models.outputs, model, LABELLED)
                 limits = self.task.interval(
                     scorer, score, self.labelled, outputs, outputs_a, outputs_b
                 )
@@ -373,7 +368,7 @@ def reference_labels(
     task: Task, labelled: Output, y: Array, pairs: Output, weight: Floats | None = None
 ) -> Floats:
     """Return what a given model's outputs let stand in for the labels of pairs."""
-    return task.calibration([labelled], y, weight).labels(pairs)
+    return task.calibration([labelled], y, weight).labels([pairs])[0]
 
 
 def expected_scores(

@@ -27,11 +27,19 @@ from pa_select.two_sites.paired_rows import (
 )
 from pa_select.two_sites.site_adapter import SiteAdapter, cross_adapted
 from pa_select.two_sites.trained import ExpectedScore, doubts_of_labels, estimates
-from pa_select.utils.arrays import as_numbers, as_numpy, check_column, labels_of, stacked
+from pa_select.utils.arrays import (
+    as_numbers,
+    as_numpy,
+    check_column,
+    check_matrix,
+    check_same_shape,
+    labels_of,
+    look_like_probabilities,
+    stacked,
+)
 from pa_select.utils.estimators import SavedWithVersions, named_estimators
 from pa_select.utils.frames import check_columns, check_not_missing
 from pa_select.utils.messages import warn_caller, warn_once_by
-from pa_select.utils.score_checks import check_matrix, check_same_shape, look_like_probabilities
 from pa_select.utils.scorers import NoThreshold, called_as_scorer, stop_search
 from pa_select.utils.typing import (
     Adapter,

@@ -17,8 +17,7 @@ from sklearn.metrics import (
 )
 
 from pa_select.scores.precomputed import RecordedRegressor, joined, row_numbers
-from pa_select.two_sites.errors_of_scores import scored_rows
-from pa_select.two_sites.score_of_units import LabelledRows, ScoreOfUnits
+from pa_select.two_sites.score_of_units import LabelledRows, ScoreOfUnits, scored_rows
 from pa_select.utils.sklearn_private import _PassthroughScorer
 from pa_select.utils.typing import Array, Floats, Ints, Predictor, Rows, Scorer
 
@@ -43,14 +42,13 @@ class Line(NamedTuple):
     offset: float
     residuals: Floats
 
-    def calibrated_labels(self, model: RecordedRegressor) -> Floats:
-        """Return the calibrated predictions."""
-        return self.offset + self.strength * model.predicted
+    def calibrated_labels(self, models: Outputs) -> list[Floats]:
+        """Return the calibrated predictions of each regressor."""
+        return [self.offset + self.strength * model.predicted for model in models]
 
-    def labels(self, model: RecordedRegressor) -> Floats:
+    def labels(self, models: Outputs) -> list[Floats]:
         """Return the values that each target may have, with equal probabilities."""
-        values: Floats = self.calibrated_labels(model)[:, None] + self.residuals
-        return values
+        return [one[:, None] + self.residuals for one in self.calibrated_labels(models)]
 
 
 class Regression:

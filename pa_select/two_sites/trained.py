@@ -21,10 +21,9 @@ from pa_select.scores.class_scores import columns_of
 from pa_select.scores.precomputed import RecordedRegressor, row_numbers
 from pa_select.two_sites.classification import Classification, calibrated, doubt_of_lapses
 from pa_select.two_sites.engine import LABELLED, Engine, Output, SiteExpectation, reference_labels
-from pa_select.two_sites.errors_of_scores import Differences
 from pa_select.two_sites.paired_rows import aligned_pairs, doubt_of_classes
 from pa_select.two_sites.regression import Regression, doubt_of_sites
-from pa_select.two_sites.score_of_units import LabelledRows, check_reference
+from pa_select.two_sites.score_of_units import Differences, LabelledRows, check_reference
 from pa_select.two_sites.site_adapter import cross_adapted
 from pa_select.utils.arrays import check_column, labels_of
 from pa_select.utils.estimators import named_estimators
@@ -235,16 +234,16 @@ class _TrainedModels:
     """The outputs of trained models, which are models of one split."""
 
     #: For labelled rows, and for the pairs at both sites, those of each model.
-    outputs: Sequence[Sequence[Output]]
+    by_sample: Sequence[Sequence[Output]]
     a: int = 1
     b_samples: tuple[int, ...] = (2,)
 
     def __len__(self) -> int:
-        return len(self.outputs[0])
+        return len(self.by_sample[0])
 
-    def recorded(self, model: int, split: int, sample: int) -> Output:
+    def outputs(self, model: int, sample: int) -> list[Output]:
         """Return a model's outputs for the rows of a sample."""
-        return self.outputs[sample][model]
+        return [self.by_sample[sample][model]]
 
 
 @dataclass(frozen=True)

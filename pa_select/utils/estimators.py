@@ -6,7 +6,7 @@ Torch is not imported: a module not yet imported has no instances.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
@@ -28,10 +28,17 @@ def is_pipeline(estimator: object) -> bool:
     return is_instance(estimator, "sklearn.pipeline", "Pipeline")
 
 
-def unwrapped(estimator: Any) -> Iterator[Any]:
-    """Yield the estimator, then the one inside it (last step, best, frozen), and so on."""
+def is_torch_model(estimator: object) -> bool:
+    """Whether the estimator is a torch module or a skorch net."""
+    is_module = is_instance(estimator, "torch.nn", "Module")
+    return is_module or is_instance(estimator, "skorch", "NeuralNet")
+
+
+def unwrapped(estimator: Any) -> list[Any]:
+    """List the estimator, then the one inside it (last step, best, frozen), and so on."""
+    found = []
     while True:
-        yield estimator
+        found.append(estimator)
         if is_pipeline(estimator) and len(estimator.steps):
             estimator = estimator.steps[-1][1]
         elif hasattr(estimator, "best_estimator_"):
@@ -39,7 +46,7 @@ def unwrapped(estimator: Any) -> Iterator[Any]:
         elif is_instance(estimator, "sklearn.frozen", "FrozenEstimator"):
             estimator = estimator.estimator
         else:
-            return
+            return found
 
 
 # The parameters of estimators that have others inside.

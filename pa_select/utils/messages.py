@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any
 from weakref import WeakSet
 
-from pa_select.utils.score_checks import BadScoresError
+from pa_select.utils.arrays import BadScoresError
 
 _CALLED_WITHIN = ("pa_select", "sklearn", "skorch", "joblib", "lightning", "contextlib")
 

@@ -49,25 +49,3 @@ def adjust_by_holm(p_values: Floats) -> Floats:
     back[order] = np.minimum(scaled, 1)
     adjusted[made] = back
     return adjusted
-
-
-def normal_p_value(difference: float, error: float) -> float:
-    """Return the two-sided p-value of no difference, given its standard error; nan without one.
-
-    1 if there is no difference, however small its error.
-    """
-    if not error >= 0 or math.isnan(difference):
-        return math.nan
-    if difference == 0 or error == 0:
-        return float(difference == 0)
-    return math.erfc(abs(difference) / error / math.sqrt(2))
-
-
-def error_of_rate(rate: Floats, n: float) -> Floats:
-    """Return the standard errors of shares of n rows, after adding two successes and failures.
-
-    So a share of 0 or 1 has an error, too (Agresti and Coull).
-    """
-    added = (rate * n + 2) / (n + 4)
-    error: Floats = np.sqrt(added * (1 - added) / (n + 4))
-    return error

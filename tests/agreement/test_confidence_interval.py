@@ -12,7 +12,7 @@ from sklearn.naive_bayes import GaussianNB
 from pa_select import PASearchCV, compare_agreement, confidence_interval, posterior_agreement
 from pa_select.agreement.confidence_interval import _bias_of_marginal_prior
 from pa_select.agreement.inputs.problem import Problem
-from pa_select.agreement.pooled_agreement import PooledPairs
+from pa_select.agreement.solved_problems import PooledPairs
 from pa_select.utils.p_values import p_value
 
 few = pytest.mark.filterwarnings("ignore:result.*expected at least 6:UserWarning")

@@ -21,8 +21,7 @@ from pa_select.agreement.pairs.paired_scores import concatenate
 from pa_select.agreement.solver.fixed_prior import FixedPrior
 from pa_select.agreement.solver.marginal_prior import MarginalPrior
 from pa_select.agreement.solver.marginal_sums import ModelRuns
-from pa_select.utils.devices import resolve_device
-from pa_select.utils.score_checks import check_values
+from pa_select.utils.arrays import check_values, resolve_device
 
 PRIORS = ["uniform", "marginal", [0.4, 0.3, 0.2, 0.1]]
 FIELDS = "score", "beta", "upper_bound", "log_kernel", "agreement_rate", "standard_error", "terms"

@@ -16,7 +16,7 @@ from pa_select import (
 )
 from pa_select.agreement.posterior_agreement import agreements
 from pa_select.command_line.command import main
-from pa_select.utils.score_checks import look_like_probabilities
+from pa_select.utils.arrays import look_like_probabilities
 
 RNG = np.random.default_rng(0)
 A = RNG.normal(size=(60, 3))

@@ -21,7 +21,7 @@ from pa_select.agreement.solver import kernel_sums, marginal_sums
 from pa_select.agreement.solver.fixed_prior import FixedPrior
 from pa_select.agreement.solver.marginal_prior import MarginalPrior
 from pa_select.agreement.solver.marginal_sums import ModelRuns
-from pa_select.utils import score_checks
+from pa_select.utils import arrays
 
 # An H200: microseconds of a launch and of a synchronisation, and bytes in a microsecond.
 LAUNCH, SYNCHRONISATION, BANDWIDTH = 4, 15, 4.3e6
@@ -33,7 +33,7 @@ LIMITS = [
     (paired_scores, "_ACCELERATOR_BLOCK_BYTES"),
     (marginal_sums, "_KEPT_ELEMENTS"),
     (kernel_sums, "_FEWEST_SCORES"),
-    (score_checks, "_CHECKED_ON_DEVICE"),
+    (arrays, "_CHECKED_ON_DEVICE"),
 ]
 
 

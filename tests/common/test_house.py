@@ -38,7 +38,6 @@ AGREEMENT = [
     [
         "posterior_agreement",
         "agreement_matrix",
-        "pooled_agreement",
         "confidence_interval",
         "regression_agreement",
     ],

@@ -18,8 +18,8 @@ from sklearn.preprocessing import StandardScaler
 from pa_select import PASearchCV
 from pa_select.model_selection.choice import indistinguishable
 from pa_select.model_selection.rules import BestAgreement
+from pa_select.two_sites.score_of_units import error_of_rate
 from pa_select.utils import messages
-from pa_select.utils.p_values import error_of_rate
 
 X, Y = load_breast_cancer(return_X_y=True)
 X, Y = X[:300], Y[:300]

@@ -21,7 +21,7 @@ from pa_select.model_selection.rules import named_rule
 from pa_select.model_selection.split_scores import Extra
 from pa_select.model_selection.table_columns import metric_columns
 from pa_select.pairing import LabelPairing
-from pa_select.utils.p_values import error_of_rate
+from pa_select.two_sites.score_of_units import error_of_rate
 
 X, Y = shuffle(*load_wine(return_X_y=True), random_state=0)
 NOISY = X + 0.5 * X.std(axis=0) * np.random.default_rng(0).normal(size=X.shape)

@@ -27,7 +27,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from pa_select import GuardedSelection, PASearchCV
-from pa_select.utils.p_values import error_of_rate, p_value
+from pa_select.two_sites.score_of_units import error_of_rate
+from pa_select.utils.p_values import p_value
 
 X, Y = load_wine(return_X_y=True)
 X = X[:, :4]

@@ -26,8 +26,7 @@ from torch.jit import TracerWarning
 
 import pa_select
 from pa_select import PASearchCV
-from pa_select.model_selection.fits import Parallel
-from pa_select.model_selection.split_scores import Data
+from pa_select.model_selection.split_scores import Data, Parallel
 from pa_select.utils.sklearn_private import SUPPORTS_CALLBACKS
 
 X, Y = load_iris(return_X_y=True)

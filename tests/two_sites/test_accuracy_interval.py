@@ -10,11 +10,11 @@ from sklearn.model_selection import KFold
 from pa_select import PASearchCV, expected_score
 from pa_select.scores.precomputed import RecordedClassifier
 from pa_select.two_sites.classification import Classification
-from pa_select.two_sites.errors_of_scores import error_of_score
 from pa_select.two_sites.score_of_units import (
     LabelledRows,
     accuracy_interval,
     effective_number,
+    error_of_score,
     widening,
 )
 

@@ -12,10 +12,15 @@ from sklearn.neighbors import KNeighborsClassifier
 from pa_select import PASearchCV, expected_score
 from pa_select.scores.precomputed import RecordedClassifier, RecordedRegressor
 from pa_select.two_sites.classification import Classification
-from pa_select.two_sites.errors_of_scores import error_of_score, scored_rows
 from pa_select.two_sites.regression import Regression
-from pa_select.two_sites.score_of_units import LabelledRows, student_factor
-from pa_select.utils.p_values import error_of_rate, normal_p_value
+from pa_select.two_sites.score_of_units import (
+    LabelledRows,
+    error_of_rate,
+    error_of_score,
+    normal_p_value,
+    scored_rows,
+    student_factor,
+)
 
 CLASSES, NUMBERS = Classification(), Regression()
 METRICS = ["accuracy", "balanced_accuracy", "f1_macro", "neg_log_loss", "roc_auc_ovr"]

@@ -10,9 +10,8 @@ from sklearn.metrics import get_scorer, make_scorer
 from pa_select.scores.precomputed import RecordedClassifier, RecordedRegressor
 from pa_select.two_sites.classification import Classification
 from pa_select.two_sites.engine import expected_scores
-from pa_select.two_sites.errors_of_scores import scored_rows
 from pa_select.two_sites.regression import Regression
-from pa_select.two_sites.score_of_units import LabelledRows, ScoreOfUnits, parts_of
+from pa_select.two_sites.score_of_units import LabelledRows, ScoreOfUnits, parts_of, scored_rows
 from pa_select.two_sites.trained import estimates
 
 CLASSES, NUMBERS = Classification(), Regression()

@@ -19,8 +19,7 @@ from pa_select.agreement.inputs.validation import (
     check_weight,
     indexed,
 )
-from pa_select.utils.arrays import n_axes
-from pa_select.utils.score_checks import check_same_shape, check_values
+from pa_select.utils.arrays import check_same_shape, check_values, n_axes
 from pa_select.utils.typing import Floats, Prior, Scores, Weights
 
 

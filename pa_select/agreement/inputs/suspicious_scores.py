@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from pa_select.agreement.inputs.problem import Problem
+from pa_select.utils.arrays import look_like_probabilities
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.score_checks import look_like_probabilities
 from pa_select.utils.typing import Floats, Mask
 
 #: A warning is given if at least this share of the predictions is of one class, for at least

@@ -13,12 +13,12 @@ from pa_select.utils.arrays import (
     as_array,
     as_numbers,
     check_column,
+    check_matrix,
     check_weight_values,
     n_axes,
 )
+from pa_select.utils.arrays import check_tol as _check_tol
 from pa_select.utils.frames import reordered
-from pa_select.utils.score_checks import check_matrix
-from pa_select.utils.score_checks import check_tol as _check_tol
 from pa_select.utils.typing import Array, Floats, Ints, Labels, Prior, Scores, Vector, Weights
 
 #: The inverse of a smaller class probability could overflow.

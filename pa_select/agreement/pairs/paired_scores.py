@@ -15,7 +15,7 @@ import torch
 
 from pa_select.agreement.inputs.problem import Problem
 from pa_select.agreement.pairs.block import Block, centred_with_ties, converted
-from pa_select.utils.devices import resolve_device
+from pa_select.utils.arrays import resolve_device
 from pa_select.utils.typing import Device, Floats, Ints
 
 Result = TypeVar("Result")

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from pa_select.model_selection.fits import Split
 from pa_select.model_selection.kinds.kind import Comparison, DataKind, RowsOfX, made_by
 from pa_select.model_selection.selection_rule import SelectionRule
 from pa_select.model_selection.split_scores import SAMPLE_X, Data, PairsOfModels
+from pa_select.model_selection.splits import Split
 from pa_select.utils.sklearn_private import _num_samples
 from pa_select.utils.typing import Floats, HasPairs
 

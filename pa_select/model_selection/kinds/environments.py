@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils import _safe_indexing
 
-from pa_select.model_selection.fits import Split
 from pa_select.model_selection.kinds.kind import (
     Comparison,
     DataKind,
@@ -26,6 +25,7 @@ from pa_select.model_selection.split_scores import (
     PairsOfModels,
     parts_of_rows,
 )
+from pa_select.model_selection.splits import Split
 from pa_select.model_selection.table_columns import (
     ScoresOfMetric,
     environment_columns,

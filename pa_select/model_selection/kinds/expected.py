@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from pa_select.model_selection.fits import Split
 from pa_select.model_selection.kinds.kind import ExpectedElsewhere
 from pa_select.model_selection.kinds.sites import Site, is_adapted
-from pa_select.model_selection.split_scores import SAMPLE_X, Data, Stacks
+from pa_select.model_selection.split_scores import SAMPLE_X, Data
+from pa_select.model_selection.splits import Split
 from pa_select.model_selection.table_columns import (
     new_site_columns,
     ranks,
@@ -21,7 +21,7 @@ from pa_select.model_selection.table_columns import (
 )
 from pa_select.scores import align_classes, class_scores
 from pa_select.scores.candidate_posterior import halves_of, scores_of_changes
-from pa_select.scores.precomputed import RecordedClassifier, RecordedRegressor
+from pa_select.scores.precomputed import RecordedClassifier, RecordedRegressor, Stacks
 from pa_select.utils.arrays import as_numpy
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _MultimetricScorer
@@ -30,7 +30,7 @@ from pa_select.utils.typing import Array, Floats, Ints, Mask, Reference
 if TYPE_CHECKING:
     from pa_select.model_selection.committee_vote import CommitteeVote
     from pa_select.two_sites.engine import Engine
-    from pa_select.two_sites.errors_of_scores import Differences
+    from pa_select.two_sites.score_of_units import Differences
 
 
 def attributes_of(table: Mapping[str, Any], metric: str, model: int) -> dict[str, Any]:

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from pa_select.model_selection.fits import Split, halves
 from pa_select.model_selection.kinds.kind import Comparison, DataKind
 from pa_select.model_selection.split_scores import Data, PairsOfModels
+from pa_select.model_selection.splits import Split, halves
 from pa_select.utils.messages import warn_caller, warn_once
 from pa_select.utils.typing import Floats, Ints
 

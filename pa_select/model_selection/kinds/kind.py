@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeGuard
 
 import numpy as np
 
-from pa_select.model_selection.fits import Split
 from pa_select.model_selection.rules import GuardedSelection
 from pa_select.model_selection.selection_rule import SelectionRule
-from pa_select.model_selection.split_scores import Data, Extra, PairsOfModels, Stacks
+from pa_select.model_selection.split_scores import Data, Extra, PairsOfModels
+from pa_select.model_selection.splits import Split
 from pa_select.model_selection.table_columns import ScoresOfMetric, split_scores_of
 from pa_select.scores.candidate_posterior import scores_of_pairs
+from pa_select.scores.precomputed import Stacks
 from pa_select.utils.typing import Array, Floats, Groups, Ints, Rows
 
 if TYPE_CHECKING:
     from pa_select.model_selection.committee_vote import CommitteeVote
-    from pa_select.two_sites.errors_of_scores import Differences
+    from pa_select.two_sites.score_of_units import Differences
 
 #: Takes a function of a fitted model and its candidate's number, which maps the model, and
 #: returns what a search predicts with, its model or models mapped.

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from pa_select.model_selection.fits import Split
 from pa_select.model_selection.kinds.expected import (
     ExpectedAtSites,
     ExpectedScores,
@@ -18,7 +17,9 @@ from pa_select.model_selection.kinds.kind import Comparison, DataKind, Mapped, R
 from pa_select.model_selection.kinds.sites import Site, adapted_to_sites, make_sites
 from pa_select.model_selection.rules import BestExpected
 from pa_select.model_selection.selection_rule import SelectionRule
-from pa_select.model_selection.split_scores import SAMPLE_X, Data, PairsOfModels, Stacks
+from pa_select.model_selection.split_scores import SAMPLE_X, Data, PairsOfModels
+from pa_select.model_selection.splits import Split
+from pa_select.scores.precomputed import Stacks
 from pa_select.utils.arrays import check_column
 from pa_select.utils.typing import Adapter, Floats, PairedRows, Search
 

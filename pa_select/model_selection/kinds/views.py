@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from pa_select.model_selection.fits import Split
 from pa_select.model_selection.kinds.kind import Comparison, DataKind, RowsOfX, check_text
 from pa_select.model_selection.rules import GuardedSelection
 from pa_select.model_selection.selection_rule import SelectionRule
 from pa_select.model_selection.split_scores import SAMPLE_X, Data, Extra, PairsOfModels
+from pa_select.model_selection.splits import Split
 from pa_select.model_selection.table_columns import ScoresOfMetric, metric_columns
 from pa_select.utils.arrays import are_rows, stacked
 from pa_select.utils.frames import check_columns, check_not_shifted, named_like, view_of

@@ -15,9 +15,8 @@ from pa_select.scores.modules import evaluation
 from pa_select.shifts.attacks.models import Differentiable, differentiable
 from pa_select.shifts.numeric_rows import check_bounds, is_frame, seeded
 from pa_select.shifts.shift import Shift, Shifted
-from pa_select.utils.arrays import check_column
+from pa_select.utils.arrays import check_column, check_count
 from pa_select.utils.frames import check_row_order
-from pa_select.utils.score_checks import check_count
 from pa_select.utils.typing import Bounds, Device, Labels, Model, RandomState, Rows
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]

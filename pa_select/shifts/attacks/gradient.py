@@ -15,7 +15,7 @@ from pa_select.shifts.attacks.attack import (
     direction,
     project_onto_ball,
 )
-from pa_select.utils.score_checks import check_count
+from pa_select.utils.arrays import check_count
 
 
 @dataclass(eq=False, repr=False)

@@ -16,7 +16,7 @@ from pa_select.shifts.attacks.attack import (
     margin,
     project_onto_ball,
 )
-from pa_select.utils.score_checks import check_count
+from pa_select.utils.arrays import check_count
 
 # Required distance of a point beyond the boundary, in units of its rounding error.
 _ROUNDING = 16

@@ -16,8 +16,8 @@ from skorch.dataset import unpack_data
 from pa_select.training.learners.base import LearnerNet
 from pa_select.training.learners.pair_batches import LEAST_PAIRS, PairBatches, check_pairs
 from pa_select.training.posterior_agreement_loss import PosteriorAgreementLoss
+from pa_select.utils.arrays import look_like_probabilities
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.score_checks import look_like_probabilities
 from pa_select.utils.typing import Array, Net
 
 # Class shares that differ by more than chance at this level give a warning.

@@ -1,9 +1,9 @@
-"""Splits of the rows of a search, and fits to them: what is passed on, parallel jobs."""
+"""The splits of the rows of a search, and what is passed on to the fits to them."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from difflib import get_close_matches
 from inspect import Parameter, signature
@@ -18,7 +18,6 @@ from sklearn.model_selection import (
     StratifiedKFold,
     check_cv,
 )
-from sklearn.utils import parallel
 from sklearn.utils.metadata_routing import get_routing_for_object
 
 from pa_select.utils.estimators import is_pipeline
@@ -186,21 +185,3 @@ def n_disjoint(splits: Sequence[Split]) -> float:
     """Return the effective number of disjoint test sets: as if each row was tested once."""
     tested = np.concatenate([test for _, test in splits])
     return len(splits) * len(np.unique(tested)) / len(tested)
-
-
-class Parallel(parallel.Parallel):
-    """scikit-learn's `Parallel` without the warning filters that torch has set in this process.
-
-    scikit-learn sends all filters to the workers. One of torch's is for a class of its own, so
-    each worker would import torch to read it, which takes seconds.
-    """
-
-    def __call__(self, iterable: Iterable[Any]) -> Any:
-        """Start the jobs, as `joblib.Parallel` does."""
-        with warnings.catch_warnings():
-            warnings.filters = [
-                kept
-                for kept in warnings.filters
-                if getattr(kept[2], "__module__", "").split(".")[0] != "torch"
-            ]
-            return super().__call__(iterable)
