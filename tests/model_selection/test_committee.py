@@ -207,8 +207,8 @@ def test_regressors_vote_by_their_mean(members):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("members", ["refit", "folds"])
 def test_regressors_move_weight_to_the_best_one(members, weighted):
-    rows, y = X_T[:60], Y_T[:60]
-    given = {"sample_weight": np.arange(60) % 3} if weighted else {}
+    rows, y = X_T[:90], Y_T[:90]
+    given = {"sample_weight": np.arange(90) % 3} if weighted else {}
     model, folds = DecisionTreeRegressor(random_state=0), KFold(5)
     search = GridSearchCV(model, {"max_depth": [1, 2, 3, 5]}, cv=folds)
     committee = PACommittee(search, members=members).fit(rows, y, **given)
@@ -224,8 +224,8 @@ def test_regressors_move_weight_to_the_best_one(members, weighted):
     assert after.sum() == pytest.approx(1)
     assert committee.n_fits_ == len(kept) * (5 if members == "folds" else 6)
     # It is the one with the least squared error of held-out rows.
-    weight = given.get("sample_weight", np.ones(60))
-    predicted = np.empty((len(kept), 60))
+    weight = given.get("sample_weight", np.ones(90))
+    predicted = np.empty((len(kept), 90))
     for train, test in folds.split(rows):
         fitted = {name: x[train] for name, x in given.items()}
         for position, one in enumerate(kept):
