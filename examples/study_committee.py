@@ -18,8 +18,8 @@ candidate, and with other ways to keep several (``committee_rules.py``), in five
   rows: the committee of ``PASearchCV(refit="committee")`` against the choice by the
   expected score, and by accuracy;
 - *regressors*: the error of the committee against that of the choice, in three times as many
-  draws as of environments and nets, and that of committees whose weights come from single folds,
-  or from the squared error;
+  draws as of environments and nets, and that of committees whose weights are those of the
+  posterior alone, from halves of the folds, from single folds, or from the squared error;
 - *nets*: six small convolutional nets, trained on 200 images of digits or of MNIST (of
   ``digit_collections.py``).
 
@@ -320,6 +320,7 @@ def of_regressors(name, n, seed):
     committee = PACommittee(grid).fit(X, y)
     search = committee.search_
     posteriors = {
+        "committee, posterior alone": committee.posterior_,
         "committee, single folds": candidate_posterior(search, parts="folds"),
         "committee, cost: squared error": candidate_posterior(search, metrics[1]),
     }

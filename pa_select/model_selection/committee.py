@@ -32,7 +32,7 @@ from pa_select.model_selection.committee_checks import (
     recorded_models,
 )
 from pa_select.model_selection.committee_fits import Job, fit_member, warn_of_nets
-from pa_select.model_selection.committee_vote import beta_of, sum_of, vote
+from pa_select.model_selection.committee_vote import beta_of, sum_of, towards_best, vote
 from pa_select.model_selection.evaluation import ONE_METRIC, metrics_of, with_parameters
 from pa_select.model_selection.split_scores import Parallel
 from pa_select.model_selection.splits import Split
@@ -133,7 +133,10 @@ class PACommittee(
     candidates_ : ndarray of shape (n_estimators,)
         The candidate of each model, as in ``cv_results_["params"]``, or its place in `models`.
     weights_ : ndarray of shape (n_estimators,)
-        The weights of the models, which sum to 1.
+        The weights of the models, which sum to 1: the posterior of the candidates that remain. Of
+        regressors in a search of scikit-learn, the best candidate has more: all weights are
+        multiplied by 1 - a and it gets a more, where a in [0, 1] minimises the squared error of
+        the out-of-fold predictions.
     betas_ : ndarray of shape (n_estimators,)
         The inverse temperature at which the class scores of each model fit its out-of-fold rows
         best (temperature scaling), but no vote is more certain than so many rows can show. nan:
@@ -143,9 +146,9 @@ class PACommittee(
     metric_ : str
         The metric that compares the candidates, as in ``mean_test_<metric>``.
     n_fits_ : int
-        Number of fits of members, beside those of the search. Classifiers of a search of
+        Number of fits of members, beside those of the search. The members of a search of
         scikit-learn are fitted to every split once more, since the search keeps no out-of-fold
-        scores.
+        predictions; a regressor that remains alone is not.
     n_features_in_, feature_names_in_
         As in the members.
     warnings_ : list of str
@@ -160,6 +163,10 @@ class PACommittee(
     -----
     A prediction takes as long as those of all members. Where one candidate is clearly the best,
     it alone remains.
+
+    The mean of several regressors can have a larger error than the best one alone, if that is much
+    better and few rows show it. The out-of-fold predictions show whether this is so, and decide
+    between the committee and the best candidate (see `weights_`).
 
     References
     ----------
@@ -334,23 +341,28 @@ class PACommittee(
         """Fit the candidates that remain; `fit` and searches call this.
 
         `params` are those of all candidates, and ``temperatures`` returns the inverse temperatures
-        of some of them. None: each is fitted to every split to find its own.
+        of some of them, of regressors none. None: each member is fitted to every split, for the
+        temperatures of classifiers and the shares of regressors.
         """
         X, y = data
         self.posterior_ = posterior
         self.scorer_ = scorer[metric] if isinstance(scorer, Mapping) else scorer
         self.metric_ = metric
         candidates, shares = self._shares()
-        models = [with_parameters(estimator, params[i]) for i in candidates.tolist()]
         of_classifiers, of_folds = is_classifier(estimator), self.members == "folds"
+        # Searches of this package know the temperatures.
+        predict = of_classifiers and temperatures is None
+        of_averages = is_regressor(estimator) and temperatures is None
+        if of_averages:
+            candidates, shares = self._with_best(candidates, shares)
+            predict = len(candidates) > 1
+        models = [with_parameters(estimator, params[i]) for i in candidates.tolist()]
         if not of_folds:
             warn_of_nets(models)
-        # Regressors need no temperature, and searches of this package know it.
-        asks_for_scores = of_classifiers and temperatures is None
         jobs: list[Job] = []
         for model in models:
-            if of_folds or asks_for_scores:
-                jobs += [Job(model, *split, of_folds, asks_for_scores) for split in splits]
+            if of_folds or predict:
+                jobs += [Job(model, *split, of_folds, predict) for split in splits]
             if not of_folds:
                 jobs.append(Job(model, None, None, True, False))
         part = callbacks.subtask(
@@ -364,19 +376,23 @@ class PACommittee(
         )
         part.end(X, y)
         self.n_fits_ = len(jobs)
-        self.estimators_ = [fit.model for fit in fits if fit.model is not None]
-        # All models of a candidate share its weight equally.
+        models = [fit.model for fit in fits if fit.model is not None]
+        outputs = [fit.outputs for job, fit in zip(jobs, fits, strict=True) if job.predicts]
+        labels, weight = one_column(y), fit_params.get("sample_weight")
+        if of_averages and predict:
+            shares = self._fitted_shares(candidates, shares, outputs, splits, labels, weight)
+        # All models of a candidate share its weight equally; a regressor may have none left.
         n_models = len(splits) if of_folds else 1
-        self.candidates_ = np.repeat(candidates, n_models)
-        self.weights_ = np.repeat(shares / n_models, n_models)
+        kept = np.flatnonzero(np.repeat(shares, n_models))
+        self.estimators_ = [models[i] for i in kept.tolist()]
+        self.candidates_ = np.repeat(candidates, n_models)[kept]
+        self.weights_ = np.repeat(shares / n_models, n_models)[kept]
         if of_classifiers:
-            labels = one_column(y)
             # A frozen model may know more classes.
             known = [getattr(model, "classes_", labels) for model in self.estimators_]
             self.classes_ = np.unique(np.concatenate([labels, *known]))
             if temperatures is None:
-                scores = [fit.scores for job, fit in zip(jobs, fits, strict=True) if job.scores]
-                betas = self._fitted_betas(scores, splits, labels, fit_params.get("sample_weight"))
+                betas = self._fitted_betas(outputs, splits, labels, weight)
             else:
                 betas = temperatures(candidates)
             self.betas_ = np.repeat(betas, n_models)
@@ -395,6 +411,37 @@ class PACommittee(
         weights = self.posterior_.weights
         candidates = np.flatnonzero((weights > 0) & (weights >= self.min_weight * weights.max()))
         return candidates, weights[candidates] / weights[candidates].sum()
+
+    def _with_best(self, candidates: Ints, shares: Floats) -> tuple[Ints, Floats]:
+        """Add the best candidate, with the share 0, if it is not one of those that remain."""
+        best = self._best
+        if best in candidates:
+            return candidates, shares
+        return np.append(candidates, best), np.append(shares, 0.0)
+
+    @property
+    def _best(self) -> int:
+        """The candidate with the best score in all parts together."""
+        scores = self.posterior_.scores_a.sum(axis=0) + self.posterior_.scores_b.sum(axis=0)
+        return int(np.where(np.isfinite(scores), scores, -np.inf).argmax())
+
+    def _fitted_shares(
+        self,
+        candidates: Ints,
+        shares: Floats,
+        predicted: Sequence[Array],
+        splits: Sequence[Split],
+        y: Array,
+        weight: Any,
+    ) -> Floats:
+        """Return the shares of regressors; `predicted` are of each member's models, by split."""
+        rows, n = np.concatenate(folds_of(splits)), len(splits)
+        weight = None if weight is None else np.asarray(weight, dtype=np.float64)[rows]
+        of_members = [
+            np.concatenate(predicted[start : start + n]) for start in range(0, len(predicted), n)
+        ]
+        best = int(np.flatnonzero(candidates == self._best)[0])
+        return towards_best(shares, best, np.array(of_members), y[rows], weight)
 
     @property
     def _members(self) -> Members:

@@ -1,14 +1,14 @@
-"""The fits of a committee's members, and their class scores of held-out rows."""
+"""The fits of a committee's members, and what they predict for held-out rows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 
 from pa_select.scores.class_scores import class_scores
-from pa_select.utils.arrays import as_numpy
+from pa_select.utils.arrays import as_numpy, one_column
 from pa_select.utils.estimators import unwrapped
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _check_method_params, _safe_split
@@ -21,16 +21,17 @@ class Job(NamedTuple):
     model: Any
     train: Ints | None
     test: Ints | None
-    #: Whether the fitted model is kept, and whether its class scores of the test rows are needed.
+    #: Whether the fitted model is kept, and whether its outputs for the test rows are needed.
     keep: bool
-    scores: bool
+    predicts: bool
 
 
 class Fitted(NamedTuple):
     """What is kept of a fitted model."""
 
     model: Any
-    scores: tuple[Array, Array] | None
+    #: For the test rows, a regressor's predictions, or class scores and their classes.
+    outputs: Any
 
 
 def fit_member(
@@ -49,11 +50,14 @@ def fit_member(
         context.call_on_fit_task_end(estimator=caller)
     else:
         model.fit(rows, labels, **fit_params)
-    scores = None
-    if job.scores:
+    outputs: Any = None
+    if job.predicts:
         tested, _ = _safe_split(model, X, None, job.test, job.train)
-        scores = _class_scores_or_none(model, tested)
-    return Fitted(model if job.keep else None, scores)
+        if is_regressor(model):
+            outputs = one_column(model.predict(tested))
+        else:
+            outputs = _class_scores_or_none(model, tested)
+    return Fitted(model if job.keep else None, outputs)
 
 
 def _class_scores_or_none(model: Any, X: Rows) -> tuple[Array, Array] | None:

@@ -43,6 +43,25 @@ def vote(model: Any, X: Rows, beta: float, classes: Array) -> Floats:
     return probabilities_at(align_classes(as_numpy(scores), known, classes), beta)
 
 
+def towards_best(
+    shares: Floats, best: int, predicted: Array, y: Array, weight: Floats | None = None
+) -> Floats:
+    """Move shares to the best member as far as this lowers the squared error of held-out rows.
+
+    `predicted` are the members' predictions of these rows, (n_members, n_rows) or (n_members,
+    n_rows, n_outputs). One number is fitted, the part of all shares that is moved.
+    """
+    mean = np.tensordot(shares, predicted, axes=1)
+    step = predicted[best] - mean
+    weight = np.ones(len(y)) if weight is None else weight
+    by_row = weight.reshape(-1, *[1] * (step.ndim - 1)) * step
+    length = float(np.sum(by_row * step))
+    part = np.clip(np.sum(by_row * (y - mean)) / length, 0, 1) if length > 0 else 0.0
+    moved = (1 - part) * shares
+    moved[best] += part
+    return moved
+
+
 def probabilities_at(scores: Array, beta: float) -> Floats:
     """Return the probabilities of class scores at an inverse temperature."""
     from pa_select.two_sites.classification import calibrated

@@ -37,7 +37,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from pa_select import PACommittee, PAScorer, PASearchCV, candidate_posterior
 from pa_select.agreement.posteriors import posteriors
-from pa_select.model_selection.committee_vote import beta_of, probabilities_at
+from pa_select.model_selection.committee_vote import beta_of, probabilities_at, towards_best
 from pa_select.scores import class_scores
 from pa_select.two_sites.classification import calibrating_beta
 from pa_select.utils.sklearn_private import SUPPORTS_CALLBACKS
@@ -202,6 +202,68 @@ def test_regressors_vote_by_their_mean(members):
     assert committee.score(X_T[100:], Y_T[100:]) == pytest.approx(
         -np.sqrt(np.mean((mean - Y_T[100:]) ** 2))
     )
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("members", ["refit", "folds"])
+def test_regressors_move_weight_to_the_best_one(members, weighted):
+    rows, y = X_T[:90], Y_T[:90]
+    given = {"sample_weight": np.arange(90) % 3} if weighted else {}
+    model, folds = DecisionTreeRegressor(random_state=0), KFold(5)
+    search = GridSearchCV(model, {"max_depth": [1, 2, 3, 5]}, cv=folds)
+    committee = PACommittee(search, members=members).fit(rows, y, **given)
+    kept = np.unique(committee.candidates_)
+    before = committee.posterior_.weights[kept] / committee.posterior_.weights[kept].sum()
+    after = np.array([committee.weights_[committee.candidates_ == one].sum() for one in kept])
+    best = kept.tolist().index(committee.search_.best_index_)
+    # One part of all weights has moved.
+    moved = 1 - after / before
+    part = np.delete(moved, best)[0]
+    assert 0 < part < 1
+    np.testing.assert_allclose(np.delete(moved, best), part)
+    assert after.sum() == pytest.approx(1)
+    assert committee.n_fits_ == len(kept) * (5 if members == "folds" else 6)
+    # It is the one with the least squared error of held-out rows.
+    weight = given.get("sample_weight", np.ones(90))
+    predicted = np.empty((len(kept), 90))
+    for train, test in folds.split(rows):
+        fitted = {name: x[train] for name, x in given.items()}
+        for position, one in enumerate(kept):
+            one = clone(model).set_params(**committee.search_.cv_results_["params"][one])
+            one.fit(rows[train], y[train], **fitted)
+            predicted[position, test] = one.predict(rows[test])
+    errors = {
+        a: weight @ ((1 - a) * (before @ predicted) + a * predicted[best] - y) ** 2
+        for a in np.clip([part - 0.01, part, part + 0.01, 0, 1], 0, 1).tolist()
+    }
+    assert min(errors, key=errors.__getitem__) == part
+
+
+def test_how_far_weight_moves():
+    y, shares = np.array([1.0, 2.0, 4.0]), np.array([0.5, 0.3, 0.2])
+    # The best one has no error; the mean has none; all predict alike; a row has no weight.
+    np.testing.assert_allclose(towards_best(shares, 1, np.array([y + 1, y, y - 1]), y), [0, 1, 0])
+    mean = np.array([y + 1, y - 1, y - 1])
+    np.testing.assert_allclose(towards_best(np.array([0.5, 0.3, 0.2]), 0, mean, y), shares)
+    np.testing.assert_array_equal(towards_best(shares, 1, np.array([y, y, y]), y + 1), shares)
+    one_bad = np.array([y + 1, y + [0, 0, 9], y + 1])
+    moved = towards_best(shares, 1, one_bad, y, np.array([1.0, 1.0, 0.0]))
+    np.testing.assert_allclose(moved, [0, 1, 0], atol=1e-12)
+    assert 0 < towards_best(shares, 1, one_bad, y)[0]
+    both = np.stack([mean, -mean], axis=2)
+    np.testing.assert_allclose(towards_best(shares, 0, both, np.stack([y, -y], axis=1)), shares)
+
+
+def test_the_best_regressor_is_a_member_and_one_alone_needs_no_more_fits():
+    noise = np.random.default_rng(0).normal(0, 1, 100)
+    search = GridSearchCV(Ridge(), {"alpha": [1e-3, 1e9]}, cv=KFold(5))
+    alone = PACommittee(search).fit(X_T[:100], X_T[:100, 0] + 1e-6 * noise)
+    assert (alone.candidates_.tolist(), alone.n_fits_) == ([0], 1)
+    for min_weight in (0.1, 1):
+        committee = PACommittee(regression_search(), min_weight=min_weight)
+        committee.fit(X_T[:100], Y_T[:100])
+        assert committee.search_.best_index_ in committee.candidates_
+        assert committee.weights_.sum() == pytest.approx(1)
 
 
 def test_the_doors_agree_for_regressors():
