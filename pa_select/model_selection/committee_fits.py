@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from sklearn.base import clone, is_regressor
 
 from pa_select.scores.class_scores import class_scores
-from pa_select.utils.arrays import as_numpy, one_column
+from pa_select.scores.precomputed import one_column
+from pa_select.utils.arrays import as_numpy
 from pa_select.utils.estimators import unwrapped
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _check_method_params, _safe_split
