@@ -69,8 +69,7 @@ files:
 results:
   The result is printed to standard output, each warning and error to standard error in one
   line that names the file, or all models that it is about; rows and columns count from 0.
-  Behind +- is one standard error,
-  which assumes independent rows.
+  Behind +- is one standard error, which assumes independent rows.
 
 JSON:
   The fields are those of pa_select.PosteriorAgreement without the arrays, with the prior of

@@ -443,7 +443,7 @@ def _read(name: str, of_rows: Callable[[_Rows], _Content], strings: bool = False
                 "pickles are never loaded."
             ) from error
         except Exception as error:
-            if isinstance(error, ValueError) and "bject" in str(error):  # of numpy
+            if isinstance(error, ValueError) and "object" in str(error).lower():
                 raise InputError(
                     f"{name}: expected numbers or texts, got Python objects, which are never "
                     "loaded; save values.astype(str) or values.astype(float)."

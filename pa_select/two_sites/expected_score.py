@@ -13,9 +13,9 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import get_scorer
+from sklearn.utils.validation import _num_samples
 
 from pa_select.scores.class_scores import cached_for_only
-from pa_select.scores.precomputed import NoProbabilitiesError
 from pa_select.two_sites.paired_rows import (
     aligned_pairs,
     check_pairs,
@@ -213,6 +213,10 @@ def expected_score(
     X_a, X_b = check_pairs(X_a, X_b, adapter=adapter)
     y_val = labels_of(X_val, y_val, "X_val")
     X_val = stacked(X_val, "X_val")
+    for one in named_estimators(estimators).values():
+        check_not_missing(X_a, X_val, "X_a", one)
+        if adapter is None:  # which may impute
+            check_not_missing(X_b, X_val, "X_b", one)
     X_a, X_b = one_pair_for_each_object(X_a, X_b, X_val)
     given = X_a, X_b, X_val, y_val
     warnings: list[str] = []
@@ -325,6 +329,7 @@ class ExpectedScorer(NoThreshold, SavedWithVersions, BaseEstimator):
         try:  # what is wrong with the pairs is so for every model
             X_a, X_b = self._rows()
             check_columns(X_a, X, "X_a")
+            check_column(labels_of(X, y, "X"), _num_samples(X), "y")
             for name, rows in (("X_a", X_a), ("X_b", X_b)):
                 check_not_missing(rows, X, name, estimator)
         except Exception as error:
@@ -336,7 +341,7 @@ class ExpectedScorer(NoThreshold, SavedWithVersions, BaseEstimator):
             with cached_for_only(X, estimator):
                 given = X_a, X_b, X, y, self.scoring
                 (expected,) = estimates([estimator], *given, warnings=warnings).values()
-        except NoProbabilitiesError as error:
+        except TypeError as error:  # a kind of model, rows or metric, and no failed fit
             stopped = stop_search(error)
             return stopped
         if warnings:

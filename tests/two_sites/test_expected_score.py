@@ -15,7 +15,8 @@ from scipy.special import expit, log_softmax, logsumexp, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_wine
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.metrics import get_scorer, log_loss, make_scorer
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.naive_bayes import GaussianNB
@@ -497,8 +498,11 @@ def test_warnings_that_save_people():
     missing = b.copy()
     missing[3, 0] = np.nan
     forest = RandomForestClassifier(5, random_state=0).fit(X, y)
-    with pytest.warns(UserWarning, match="X_b: expected no missing values.* nan in row 3"):
-        expected_score(forest, a, missing, X, y)
+    expected_score(forest, a, missing, X, y)  # it takes missing values: no warning
+    imputed = make_pipeline(SimpleImputer(), Ridge())
+    expected_score(model, a, missing, X, y, adapter=imputed)
+    with pytest.raises(ValueError, match="X_b: expected no missing values.* nan in row 3, col"):
+        expected_score(model, a, missing, X, y)
 
 
 def test_a_pipeline_with_an_adapter_is_warned_of():

@@ -273,3 +273,16 @@ def test_only_the_rows_that_were_cached_are_read_from_the_cache():
     assert next(net.forward_iter(np.ones(3))).tolist() == [0, 0]  # for the next scorer
     with cached_for_only(rows, object()):
         pass
+
+
+@pytest.mark.parametrize(
+    "scorer",
+    [
+        expected_scorer(A, B.astype(float)),
+        expected_scorer(*(x.astype(float) for x in (A, B))),
+        PAScorer(views=lambda rows: 1.1 * rows.astype(float)),
+    ],
+)
+def test_rows_in_another_precision_stop_a_search_of_scikit_learn(scorer):
+    with pytest.raises(ValueError, match=r'got float64; give X.astype."float32"'):
+        GridSearchCV(net(), {"lr": [0.1, 0.2]}, cv=2, scoring=scorer).fit(V, LABELS)
