@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import compress
 from pickle import PicklingError
 from typing import Any
 
@@ -17,6 +16,7 @@ from sklearn.utils.validation import _num_samples
 
 from pa_select.scores.class_scores import cached_for_only
 from pa_select.two_sites.paired_rows import (
+    aligned_by_index,
     aligned_pairs,
     check_pairs,
     doubts_of_pairing,
@@ -75,7 +75,8 @@ def expected_score(
         of one output, of scikit-learn or with its conventions. None: `X_a`, `X_b` and `X_val` hold
         class scores instead of rows, logits or log-probabilities with a column for each class:
         those of an old version of a model for n unlabelled rows, those of its new version for the
-        same rows, and those of the old version for the labelled rows.
+        same rows, and those of the old version for the labelled rows. The columns of DataFrames
+        may be named by the classes.
     X_a, X_b : array-like or torch Dataset of n rows
         The pairs: row i of both is the same object. DataFrames are aligned by their index, and
         the rows of Datasets are stacked.
@@ -264,6 +265,7 @@ def _of_class_scores(
     for name, value, default in (("adapter", adapter, None), ("reference", reference, "ensemble")):
         if value is not default and value not in (default, "self"):
             raise ValueError(f"{name}: expected {default!r} for class scores, got {value!r}.")
+    new = aligned_by_index(new, old, "X_b", "X_a")
     given = {"X_a": old, "X_b": new, "X_val": old_val}
     scores = {name: np.asarray(as_numbers(as_numpy(x), name), float) for name, x in given.items()}
     for name, matrix in scores.items():
@@ -271,7 +273,9 @@ def _of_class_scores(
     a, b, val = scores.values()
     check_same_shape(a.shape, b.shape, "X_a", "X_b")
     check_same_shape(a.shape[1:], val.shape[1:], "X_a", "X_val")
-    probable = list(compress(scores, look_like_probabilities(val, a, b)))
+    for name, given_rows in (("X_b", new), ("X_val", old_val)):
+        check_columns(given_rows, old, name, "X_a")
+    probable = [name for name, x in scores.items() if look_like_probabilities(x)[0]]
     if probable:
         raise ValueError(
             f"{', '.join(probable)}: expected logits or log-probabilities, got rows that sum to "
@@ -279,6 +283,11 @@ def _of_class_scores(
         )
     y = check_column(labels_of(old_val, y_val, "X_val"), len(val), "y_val")
     classes, n_classes = np.unique(y), val.shape[1]
+    named = np.asarray(getattr(old_val, "columns", ()))
+    if len(named) and np.isin(classes, named).all():
+        # The names of the columns, in the order of classes.
+        classes, order = np.unique(named, return_index=True)
+        a, b, val = (x[:, order] for x in (a, b, val))
     if len(classes) != n_classes:
         if y.dtype.kind not in "iub" or not 0 <= classes[0] <= classes[-1] < n_classes:
             raise ValueError(

@@ -287,6 +287,24 @@ def test_class_scores_of_two_versions_may_be_given(scoring):
         assert again.score == pytest.approx(found.score)
 
 
+@pytest.mark.parametrize("names", [["d", "c", "b", "a"], [40, 10, 30, 20]])
+@pytest.mark.parametrize("least", [0, 1])
+def test_columns_of_class_scores_are_found_by_name(names, least):
+    old, new, labelled, y = language_model()
+    labelled, y = labelled[y >= least], y[y >= least]
+    by_number = expected_score(None, old, new, labelled, y)
+    old, new, labelled = (pd.DataFrame(x, columns=names) for x in (old, new, labelled))
+    found = expected_score(None, old, new.iloc[::-1], labelled, np.array(names)[y])
+    assert found == pytest.approx(by_number, nan_ok=True)
+
+
+def test_class_scores_may_be_in_half_precision():
+    old, new, labelled, y = (torch.tensor(x) for x in language_model())
+    halves = (x.to(torch.bfloat16) for x in (old, new, labelled))
+    found, exact = expected_score(None, *halves, y), expected_score(None, old, new, labelled, y)
+    assert found.score == pytest.approx(exact.score, abs=0.02)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_the_change_of_a_quantised_model_is_expected(seed):
     a, _, labelled, y = language_model(seed, n=3000, n_labelled=1000)
@@ -308,6 +326,15 @@ def test_class_scores_that_are_wrong_are_named():
         ((old, new, labelled[:50], y), "y_val: expected"),
         ((np.exp(old), np.exp(new), np.exp(labelled), y), "expected logits or log-probabilities"),
         ((old[:, 0], new, labelled, y), "X_a: expected scores of shape"),
+        ((old, np.exp(new), labelled, y), "X_b: expected logits or log-probabilities"),
+        (
+            [
+                pd.DataFrame(x, columns=list(c))
+                for x, c in zip((old, new), ("abcd", "bacd"), strict=True)
+            ]
+            + [labelled, y],
+            "X_b: expected the columns of X_a in their order",
+        ),
     ):
         if message is None:
             assert (
