@@ -308,7 +308,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         metadata = None if weight is None else {"sample_weight": weight}
         callbacks = Callbacks.of_fit(self, 1 + (self.refit is not False), metadata)
         # From here on X and y are what the plan has checked and aligned.
-        X, y = plan.data.samples[0], plan.data.y
+        X, y = plan.data.samples[0], plan.data.y_to_fit
         callbacks.begin(X, y)
         base_estimator = clone(self.estimator)
         outcomes = self._evaluate(candidate_params, base_estimator, plan, callbacks)
@@ -537,7 +537,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             self.posterior_,
             table["params"],
             base_estimator,
-            (plan.data.samples[0], plan.data.y),
+            (plan.data.samples[0], plan.data.y_to_fit),
             plan.data.fit_params,
             plan.training_and_test_rows,
             metric=metric,

@@ -69,7 +69,7 @@ from pa_select.scores.candidate_posterior import (
 )
 from pa_select.scores.class_scores import refuse_doubles
 from pa_select.utils.arrays import check_column, check_weight, is_dataset
-from pa_select.utils.estimators import refuse_loader, unwrapped
+from pa_select.utils.estimators import is_instance, refuse_loader, unwrapped
 from pa_select.utils.frames import check_row_order
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _check_method_params, _num_samples
@@ -369,7 +369,11 @@ def _solver_of(search: Search, labels: Array) -> dict[str, Any]:
 
 
 def _data_of(search: Search, y: Labels, routed: Any, samples: list[Any], labels: Array) -> Data:
+    column = None
     if np.ndim(y) == 2:
+        *_, final = unwrapped(search.estimator)
+        if is_instance(final, "skorch", "NeuralNet") and is_regressor(final):
+            column = y
         y = column_or_1d(y, warn=is_classifier(search.estimator))
     return Data(
         samples,
@@ -380,6 +384,7 @@ def _data_of(search: Search, y: Labels, routed: Any, samples: list[Any], labels:
         search.error_score,
         labels=labels,
         of_regressors=is_regressor(search.estimator),
+        column=column,
     )
 
 

@@ -18,7 +18,7 @@ from sklearn.metrics import (
 
 from pa_select.scores.precomputed import RecordedRegressor, joined, row_numbers
 from pa_select.two_sites.errors_of_scores import scored_rows
-from pa_select.two_sites.score_of_units import LabelledRows, ScoreOfUnits
+from pa_select.two_sites.score_of_units import LabelledRows, ScoreOfUnits, best_score
 from pa_select.utils.sklearn_private import _PassthroughScorer
 from pa_select.utils.typing import Array, Floats, Ints, Predictor, Rows, Scorer
 
@@ -169,7 +169,7 @@ class Regression:
 
     def in_range(self, scorer: Scorer, score: float) -> float:
         """Return an expected score that the metric can have."""
-        return min(score, _best(scorer))
+        return min(score, best_score(scorer))
 
     def disagreement(self, outputs_a: Outputs, outputs_b: Outputs) -> float:
         """Return the root mean square of the differences of both predictions."""
@@ -218,7 +218,7 @@ class Regression:
         high = norm + change.score + float(np.hypot(most - norm, more_change))
         low = max(norm - change.score - float(np.hypot(norm - least, more_change)), 0.0)
         power = 2 if metric is mean_squared_error else 1
-        return -(high**power), -(low**power)
+        return -(high**power), 0.0 - low**power
 
 
 def _is_r2(scorer: object) -> bool:
@@ -228,13 +228,6 @@ def _is_r2(scorer: object) -> bool:
     )
 
 
-def _best(scorer: object) -> float:
-    """Return the largest value of a metric: errors are not negative, and R2 is 1 at most."""
-    if _is_r2(scorer):
-        return 1.0
-    return 0.0 if getattr(scorer, "_sign", 1) == -1 else np.inf
-
-
 def doubt_of_sites(
     name: str, scorer: object, expected: float, error: float, validation: float
 ) -> list[str]:
@@ -242,7 +235,7 @@ def doubt_of_sites(
 
     `name` has the pairs, and `error` is that of the difference of both scores.
     """
-    impossible = expected >= _best(scorer) > validation
+    impossible = expected >= best_score(scorer) > validation
     if not (impossible or expected - validation > _N_ERRORS * error):
         return []
     got = "none at all" if impossible else f"{expected:.3g} for {validation:.3g} on labelled rows"

@@ -11,7 +11,13 @@ from sklearn.cross_decomposition import PLSRegression
 from sklearn.datasets import load_diabetes
 from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
-from sklearn.metrics import get_scorer, mean_absolute_error, root_mean_squared_error
+from sklearn.metrics import (
+    get_scorer,
+    make_scorer,
+    mean_absolute_error,
+    mean_squared_error,
+    root_mean_squared_error,
+)
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import Pipeline
@@ -260,6 +266,34 @@ def swapped_spectra(seed):
     y = X[:, 0] - X[:, 1] + 0.3 * rng.normal(size=150)
     X += 0.01 * rng.normal(size=X.shape)
     return X[:100], y[:100], X[100:] + 0.3 * rng.normal(size=(50, 20)), X[100:]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "scoring", [RMSE, "explained_variance", "neg_median_absolute_error", "r2"]
+)
+def test_expected_scores_stay_in_the_range_of_the_metric(scoring):
+    X, y, noisy, clean = swapped_spectra(0)
+    search = PASearchCV(Ridge(), {"alpha": [1e-8, 1e-2, 10]}, scoring=scoring)
+    search.fit(X, y, paired=(noisy, clean))
+    most = 0.0 if scoring.startswith("neg") else 1.0
+    assert search.expected_score_ == most
+    assert search.expected_interval_ is None or search.expected_interval_[1] <= most
+
+
+@pytest.mark.parametrize("factor", [1.0, -1.0])
+def test_a_loss_of_a_user_may_be_negative(factor):
+    def likelihood(y, predicted):
+        return factor * np.mean(np.square(y - predicted)) - 1000
+
+    X, there, y = spectra()
+    model, rows = Ridge().fit(X[:200], y[:200]), (X[300:], there[300:], X[200:300], y[200:300])
+    scorer = make_scorer(likelihood, greater_is_better=False)
+    mse = make_scorer(mean_squared_error)  # someone forgot that less is better
+    found = expected_score(model, *rows, scoring=scorer)
+    known = expected_score(model, *rows, scoring=mse)
+    assert known.score > 1
+    assert found.score == pytest.approx(1000 - factor * known.score)
 
 
 @pytest.mark.filterwarnings("ignore")

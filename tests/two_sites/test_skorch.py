@@ -286,3 +286,20 @@ def test_only_the_rows_that_were_cached_are_read_from_the_cache():
 def test_rows_in_another_precision_stop_a_search_of_scikit_learn(scorer):
     with pytest.raises(ValueError, match=r'got float64; give X.astype."float32"'):
         GridSearchCV(net(), {"lr": [0.1, 0.2]}, cv=2, scoring=scorer).fit(V, LABELS)
+
+
+@pytest.mark.parametrize("refit", [True, "committee"])
+def test_a_net_of_numbers_learns_targets_in_a_column(refit):
+    def seeded():
+        torch.manual_seed(0)
+        return torch.nn.Linear(13, 1)
+
+    model = NeuralNetRegressor(seeded, max_epochs=20, verbose=0)
+    target = (V[:, :1] - V[:, 1:2]).astype(np.float32)
+    by_sklearn = GridSearchCV(model, {"lr": [0.05, 0.1]}, cv=3).fit(V, target)
+    found = PASearchCV(model, {"lr": [0.05, 0.1]}, cv=3, refit=refit)
+    found.fit(V, target, paired=(A, B))
+    scores = (search.cv_results_["mean_test_score"] for search in (found, by_sklearn))
+    np.testing.assert_allclose(*scores, rtol=1e-3)
+    if refit is True:
+        assert found.score(V, target) > 0.5
