@@ -244,7 +244,9 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             Unlabelled objects that were measured twice: as X was (`X_a`), and where the model
             will be used (`X_b`). Row i of both is the same object; DataFrames are aligned by
             their index. The objects must not be rows of X. Both have the columns of X; with an
-            `adapter` `X_b` may have others. A dict has such pairs for several sites, by name.
+            `adapter` `X_b` may have others; new rows of that site are then for `best_adapted_`,
+            which maps them, and not for ``predict``. A dict has such pairs for several sites, by
+            name.
         groups : array-like of shape (n,), default=None
             Groups that no split may divide. The default folds are then
             `StratifiedGroupKFold`, or `GroupKFold` for regressors. With `paired` the interval
