@@ -26,6 +26,8 @@ from pa_select.utils.typing import Array, Floats, Ints, Predictor, Rows, Scorer
 Outputs: TypeAlias = Sequence[RecordedRegressor]
 # So many values stand in for the residuals of the labelled rows.
 _RESIDUALS = 100
+# Fourth powers of contributions to errors have no larger numbers, or their inverse.
+_LARGE = 1e50
 # Stands for the regressor when a scorer is made from its name.
 _ANY = RecordedRegressor(np.zeros(2))
 # A regressor is clearly better at the other site if its scores differ by so many standard errors.
@@ -63,7 +65,13 @@ class Regression:
         return scorer
 
     def check_scorer(self, scorer: Scorer, y: Array, scoring: str | Scorer | None = None) -> None:
-        """Refuse a scorer whose metric does not take numbers."""
+        """Refuse a scorer whose metric does not take numbers, and numbers without a square."""
+        largest = float(np.abs(y).max(initial=0.0))
+        if np.isfinite(largest) and largest and not 1 / _LARGE < largest < _LARGE:
+            raise ValueError(
+                f"y: expected targets of a size between {1 / _LARGE:g} and {_LARGE:g}, got at "
+                f"most {largest:.3g}; give them in another unit."
+            )
         try:  # predictions that are no classes, even if all targets are integers
             scorer(RecordedRegressor(y + 0.25), row_numbers(np.arange(len(y))), y)
         except ValueError as error:
@@ -252,7 +260,8 @@ def _line(x: Floats, y: Floats, weight: Floats | None = None) -> tuple[float, fl
     away = x - mean_x
     spread = float(weight * away @ away)
     rounding = weight.sum() * np.square(1e-12 * np.abs(x).max())
-    slope = float(weight * away @ y) / spread if spread > rounding else 0.0
+    # Of numbers far from 0, such as times, the deviations from the mean count.
+    slope = float(weight * away @ (y - mean_y)) / spread if spread > rounding else 0.0
     return slope, float(mean_y - slope * mean_x)
 
 

@@ -281,6 +281,34 @@ def test_expected_scores_stay_in_the_range_of_the_metric(scoring):
     assert search.expected_interval_ is None or search.expected_interval_[1] <= most
 
 
+@pytest.mark.parametrize("offset", [1e6, 1e9])
+@pytest.mark.parametrize("weight", [None, 1.0])
+def test_targets_may_be_far_from_0(offset, weight):
+    X, there, y = spectra()
+    rows = X[300:], there[300:]
+    near, far = (Ridge().fit(X[:200], y[:200] + shift) for shift in (0.0, offset))
+    found = expected_score(far, *rows, X[200:300], y[200:300] + offset, scoring=RMSE)
+    known = expected_score(near, *rows, X[200:300], y[200:300], scoring=RMSE)
+    assert found == pytest.approx(known, rel=1e-4)
+    given = {} if weight is None else {"sample_weight": np.full(200, weight)}
+    search = PASearchCV(Ridge(), {}, scoring=RMSE, cv=3)
+    scores = [
+        search.fit(X[:200], y[:200] + shift, paired=rows, **given).expected_score_
+        for shift in (0.0, offset)
+    ]
+    assert scores[1] == pytest.approx(scores[0], rel=1e-4)
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e-60, 1e60, 1e200])
+def test_targets_without_a_square_are_refused(unit):
+    X, there, y = spectra()
+    model = Ridge().fit(X[:200], y[:200])
+    with pytest.raises(ValueError, match="y: expected targets of a size between .* another unit"):
+        expected_score(model, X[300:], there[300:], X[200:300], unit * y[200:300])
+    with pytest.raises(ValueError, match="y: expected targets of a size between .* another unit"):
+        PASearchCV(Ridge(), {}, cv=3).fit(X[:300], unit * y[:300], paired=(X[300:], there[300:]))
+
+
 @pytest.mark.parametrize("factor", [1.0, -1.0])
 def test_a_loss_of_a_user_may_be_negative(factor):
     def likelihood(y, predicted):
