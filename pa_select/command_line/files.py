@@ -517,7 +517,10 @@ def _parquet(file: BinaryIO, strings: bool) -> _Content:
     if texts:
         frame = frame.astype(object).where(frame.notna(), "").astype(str)
     values = frame.to_numpy()
-    values = values.astype(np.str_) if texts else values
+    if texts:
+        values = values.astype(np.str_)
+    elif values.dtype == object:  # columns that may have missing values
+        values = frame.to_numpy(dtype=np.float64, na_value=np.nan)
     return values, list(map(str, frame)), list(map(str, frame.index))
 
 

@@ -68,7 +68,7 @@ from pa_select.scores.candidate_posterior import (
     posterior_of_parts,
 )
 from pa_select.scores.class_scores import refuse_doubles
-from pa_select.utils.arrays import check_column, check_weight, is_dataset
+from pa_select.utils.arrays import are_rows, check_column, check_weight, is_dataset
 from pa_select.utils.estimators import is_instance, refuse_loader, unwrapped
 from pa_select.utils.frames import check_row_order
 from pa_select.utils.messages import warn_caller
@@ -555,6 +555,11 @@ def _check_data(
         raise TypeError(
             f"X: expected rows that can be chosen by their numbers, got the Dataset "
             f"{type(X).__name__}; give skorch.helper.SliceDataset(X), and y."
+        )
+    if isinstance(X, Mapping) and not are_rows(X):
+        raise TypeError(
+            "X: expected rows that can be chosen by their numbers, got a dict; give "
+            "skorch.helper.SliceDict(**X)."
         )
     X, y = indexable(X, y)
     if not of_regressors:

@@ -78,7 +78,7 @@ def aligned_pairs(
         if isinstance(rows, Mapping) and not are_rows(rows):
             raise TypeError(
                 f"{name}: expected the rows of one site, got a {type(rows).__name__}. Call this "
-                "once for each other site."
+                "once for each other site. Parts of rows for a net are a skorch.helper.SliceDict."
             )
     X_a, X_b = stacked(X_a, name_a), stacked(X_b, name_b)
     _refuse_other_objects(X_a, X_b, name_a, name_b)

@@ -204,6 +204,9 @@ WRITERS = {
         path, index=False, encoding="utf-8-sig", lineterminator="\r\n"
     ),
     "parquet": lambda path, x: save_parquet(path, pd.DataFrame(x, columns=NAMES)),
+    "parquet_nullable": lambda path, x: save_parquet(
+        path, pd.DataFrame(x, columns=NAMES).convert_dtypes()
+    ),
     "parquet_index": lambda path, x: save_parquet(
         path, pd.DataFrame(x, columns=NAMES, index=pd.Index(1000 * np.arange(len(x)), name="id"))
     ),

@@ -303,3 +303,12 @@ def test_a_net_of_numbers_learns_targets_in_a_column(refit):
     np.testing.assert_allclose(*scores, rtol=1e-3)
     if refit is True:
         assert found.score(V, target) > 0.5
+
+
+def test_a_dict_of_parts_points_to_slice_dict():
+    parts = [{"left": x[:, :6], "right": x[:, 6:]} for x in (V, A, B)]
+    model = net(InParts)
+    with pytest.raises(TypeError, match=r"X: expected rows .*SliceDict\(\*\*X\)"):
+        PASearchCV(model, {}, cv=2).fit(parts[0], LABELS, views=parts[0])
+    with pytest.raises(TypeError, match=r"paired.0.: expected the rows of one site.*SliceDict"):
+        PASearchCV(model, {}, cv=2).fit(SliceDict(**parts[0]), LABELS, paired=tuple(parts[1:]))
