@@ -118,9 +118,10 @@ def expected_score(
         pairs are a dict, or the rows of a Dataset cannot be stacked.
     ValueError
         If X_a and X_b have different numbers of rows, other columns without an adapter, the same
-        values or no rows, a label is missing, an estimator knows none of the labels, or
-        `reference` is unknown or does not know them all. If all labelled rows are in one group. If
-        a regressor predicts several values, or one that is not finite.
+        values or no rows, values are missing that an estimator or the adapter does not take, a
+        label is missing, an estimator knows none of the labels, or `reference` is unknown or does
+        not know them all. If all labelled rows are in one group. If a regressor predicts several
+        values, or one that is not finite, or the targets have no square.
 
     Warns
     -----
