@@ -206,6 +206,8 @@ def _doubts_of_columns(table: Table) -> Iterator[str]:
                 most = values.shape[1]
                 if len(different) == 1 or not 0 <= different[0] <= different[-1] <= most:
                     continue
+                if look_like_probabilities(values)[0]:  # a class that is always certain
+                    continue
         named = column if table.columns is None else repr(table.columns[column])
         yield f"column {named} has {what}, but is read as the scores of a class; {_LEAVE_OUT}."
 

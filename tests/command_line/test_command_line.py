@@ -129,6 +129,13 @@ def test_a_column_of_labels_beside_scores_is_noticed(kind, extra, said, run):
     assert bool(said) == bool(error)
 
 
+def test_a_class_that_is_always_certain_has_no_labels(run):
+    others = softmax(A[:, 1:])
+    certain = np.column_stack([Y == 0, (Y > 0)[:, None] * others])
+    np.save("certain.npy", certain)
+    assert "whole numbers" not in run("score", "certain.npy", "certain.npy")[2]
+
+
 def test_names_of_rows_that_r_writes_without_those_of_columns_are_noticed(run):
     for name, scores in (("a", A), ("b", B)):
         lines = [f'"{i}" {" ".join(map(str, row))}' for i, row in enumerate(scores, 1)]
