@@ -43,6 +43,7 @@ _FIRST_ROWS = 100
 _LEAVE_OUT = "delete the column, or its name if it is the first one"
 # Decimal numbers, which R's write.csv2 writes with commas.
 _WITH_POINT, _WITH_COMMA = r"\s*[+-]?\d*\.\d+(e[+-]?\d+)?\s*", r"\s*[+-]?\d*,\d+(e[+-]?\d+)?\s*"
+_QUOTED_COMMA = f'"{_WITH_COMMA}"'
 # A row of a table that R's write.table writes with blanks: its name, and the first cell.
 _NAMED_ROW = r"\s*(\"[^\"]*\"|\d+)\s+\S"
 # How lines begin that are no rows: comments, and what Excel reads the separator from.
@@ -528,13 +529,16 @@ def _parquet(file: BinaryIO, strings: bool) -> _Content:
 
 def _csv(file: BinaryIO, of_rows: Callable[[_Rows], _Content], strings: bool) -> _Content:
     text = TextIOWrapper(file, encoding="utf-8-sig", newline="")
-    mark = _mark_between_cells(list(islice(filter(str.strip, text), 2)), strings)
+    first = list(islice(filter(str.strip, text), 2))
+    mark = _mark_between_cells(first, strings)
+    # pandas quotes numbers with decimal commas.
+    have_points = mark == "," and not any(re.search(_QUOTED_COMMA, line) for line in first)
     text.seek(0)
     lines = map(str.strip, text) if mark == " " else text
     reader = csv.reader(lines, delimiter=mark, skipinitialspace=True, strict=True)
     rows: _Rows = filter(None, reader)
     try:
-        return of_rows(rows if mark == "," else _with_points(list(rows)))
+        return of_rows(rows if have_points else _with_points(list(rows)))
     except (InputError, csv.Error):
         text.seek(0)
         commented = ((n, begin[0]) for n, line in enumerate(text, 1) if (begin := _COMMENT(line)))

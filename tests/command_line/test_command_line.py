@@ -300,6 +300,14 @@ def test_other_marks_between_columns_are_read(names, mark, point, run):
     assert found["score"] == pytest.approx(MARGINAL.score, abs=1e-12)
 
 
+@pytest.mark.parametrize("columns", [NAMES, None])
+def test_numbers_with_decimal_commas_may_be_quoted(columns, run):
+    frame = pd.DataFrame(A, columns=columns)
+    frame.to_csv("other.csv", decimal=",", index=False, header=columns is not None)
+    found = strict(run("score", "other.csv", "b.npy", "--json")[1])
+    assert found["score"] == pytest.approx(MARGINAL.score, abs=1e-12)
+
+
 def test_a_table_of_r_may_have_blanks_and_decimal_commas():
     Path("r.txt").write_text('"a" "b"\n"1" 0,5 1\n"2" 2,5 3\n')
     found = read_table("r.txt")
