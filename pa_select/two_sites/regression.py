@@ -87,14 +87,17 @@ class Regression:
         predicted = np.concatenate([model.predicted for model in models])
         slope, offset = _line(predicted, y, weight)
         residuals = y - (offset + slope * predicted)
-        n_values = min(len(y), _RESIDUALS)
+        if weight is not None:
+            residuals, weight = residuals[weight > 0], weight[weight > 0]
+        n_values = min(len(residuals), _RESIDUALS)
         shares = (np.arange(n_values) + 0.5) / n_values
         if weight is None:
             shown = np.quantile(residuals, shares)
-        else:
+        else:  # the same for equal weights
             order = np.argsort(residuals)
-            below = np.cumsum(weight[order]) / weight.sum()
-            shown = residuals[order][np.searchsorted(below, shares)]
+            below = np.cumsum(weight[order]) - weight[order] / 2
+            below -= below[0]
+            shown = np.interp(shares, below / (below[-1] or 1.0), residuals[order])
         return Line(slope, offset, shown - shown.mean())  # the mean of all residuals is 0
 
     def lapses(self, *_: Any) -> Ints:

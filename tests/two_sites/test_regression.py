@@ -18,7 +18,7 @@ from sklearn.metrics import (
     mean_squared_error,
     root_mean_squared_error,
 )
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, PredefinedSplit
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.tree import DecisionTreeRegressor
@@ -297,6 +297,21 @@ def test_targets_may_be_far_from_0(offset, weight):
         for shift in (0.0, offset)
     ]
     assert scores[1] == pytest.approx(scores[0], rel=1e-4)
+
+
+def test_equal_weights_are_no_weights_and_rows_of_weight_0_do_not_count():
+    X, there, y = spectra()
+    folds, zero = np.arange(200) % 4, np.arange(200) % 3 == 0
+
+    def expected(rows, weight=None):
+        search = PASearchCV(Ridge(), {}, scoring=RMSE, cv=PredefinedSplit(folds[rows]))
+        params = {} if weight is None else {"sample_weight": weight[rows]}
+        search.fit(X[:200][rows], y[:200][rows], paired=(X[300:], there[300:]), **params)
+        return search.expected_score_
+
+    every, weight = np.full(200, True), np.ones(200)
+    assert expected(every, weight) == pytest.approx(expected(every))
+    assert expected(every, np.where(zero, 0.0, weight)) == pytest.approx(expected(~zero))
 
 
 @pytest.mark.parametrize("unit", [1e-200, 1e-60, 1e60, 1e200])
