@@ -76,10 +76,10 @@ plt.show()
 # What to report
 # --------------
 # The error of the chosen regressor is the best of forty estimates. Sixty assayed tablets that the
-# search has not seen give another estimate, with its standard error and with an interval that
-# assumes nothing of the predictions.
+# search has not seen give another estimate, with one standard error behind +-, and with an
+# interval that assumes nothing of the predictions.
 found = expected_score(search, *both, first[kept], content[kept], scoring=RMSE)
-print(f"expected: {-found.score:.1f} +- {1.96 * found.standard_error:.1f} mg")
+print(f"expected: {-found.score:.1f} +- {found.standard_error:.1f} mg")
 print(f"95 % in {-found.high:.1f} to {-found.low:.1f} mg")
 
 # %%

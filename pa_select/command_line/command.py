@@ -141,7 +141,7 @@ def _score(options: argparse.Namespace, own_process: bool) -> int:
     # The input is checked before torch is imported, because the import takes seconds.
     with files.input_errors():
         check_tol(options.tol, 1e-6, "--tol")
-    a, b = files.read_scores([options.a, options.b], options)
+    (a, b) = files.read_scores({"": [options.a, options.b]}, options)[""]
     columns, labels = files.column_names([a, b]), None
     if options.labels is not None:
         labels, columns = files.read_labels(options.labels, a, columns)

@@ -68,8 +68,8 @@ files:
 
 results:
   The result is printed to standard output, each warning and error to standard error in one
-  line that names the file; rows and columns count from 0. Behind +- is one standard error,
-  which assumes independent rows.
+  line that names the file, or all models that it is about; rows and columns count from 0.
+  Behind +- is one standard error, which assumes independent rows.
 
 JSON:
   The fields are those of pa_select.PosteriorAgreement without the arrays, with the prior of
@@ -175,12 +175,13 @@ def run(options: argparse.Namespace, own_process: bool) -> int:
             f"{n_pairs}. The expected accuracy says little; look at its standard error and at "
             "its interval."
         )
-    for a, b, _ in tables.values():
-        if np.array_equal(a.values, b.values):
-            output.warn(
-                f"{b.name}: expected scores of other measurements, got those of {a.name}. If the "
-                "objects were measured only once, the expected accuracy says nothing about b."
-            )
+    same = [(a.name, b.name) for a, b, _ in tables.values() if np.array_equal(a.values, b.values)]
+    if same:
+        names_a, names_b = map(files.listed, zip(*same, strict=True))
+        output.warn(
+            f"{names_b}: expected scores of other measurements, got those of {names_a}. If the "
+            "objects were measured only once, the expected accuracy says nothing about b."
+        )
     # All models together say most of which object a row is. A copy of all rows may be large.
     some = compared_objects(n_pairs)
     all_a, all_b = (np.hstack([x[side].values[some] for x in tables.values()]) for side in (0, 1))
@@ -204,7 +205,7 @@ def run(options: argparse.Namespace, own_process: bool) -> int:
     for message in (
         *doubts_of_classes(expected, outputs, first_a.name, columns),
         *doubts_of_labels(expected, first_val.name, options.labels),
-        *found.doubts_of_scores(first_val.name),
+        *found.doubts_of_scores([val.name for _, _, val in tables.values()]),
     ):
         output.warn(message)
     sizes = len(labels), n_classes, columns
@@ -259,11 +260,8 @@ def _read(
         [*(name for of_model in names.values() for name in of_model), options.labels]
     )
     tables = {
-        model: [
-            table._replace(values=np.asarray(table.values, dtype=np.float64))
-            for table in files.read_scores(of_model, options)
-        ]
-        for model, of_model in names.items()
+        model: [x._replace(values=np.asarray(x.values, dtype=np.float64)) for x in of_model]
+        for model, of_model in files.read_scores(names, options).items()
     }
     (first, *others) = tables.values()
     for of_model in others:

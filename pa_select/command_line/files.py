@@ -10,7 +10,7 @@ import warnings
 from argparse import Namespace
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO, TextIOWrapper
 from itertools import chain, islice
@@ -43,8 +43,11 @@ _FIRST_ROWS = 100
 _LEAVE_OUT = "delete the column, or its name if it is the first one"
 # Decimal numbers, which R's write.csv2 writes with commas.
 _WITH_POINT, _WITH_COMMA = r"\s*[+-]?\d*\.\d+(e[+-]?\d+)?\s*", r"\s*[+-]?\d*,\d+(e[+-]?\d+)?\s*"
+_QUOTED_COMMA = f'"{_WITH_COMMA}"'
 # A row of a table that R's write.table writes with blanks: its name, and the first cell.
 _NAMED_ROW = r"\s*(\"[^\"]*\"|\d+)\s+\S"
+# How lines begin that are no rows: comments, and what Excel reads the separator from.
+_COMMENT = re.compile(r"\s*(#|%|//|sep=)").match
 # What programs write for a missing value.
 _MISSING = {"", "NA", "N/A", "#N/A", "NULL", "NONE", "<NA>", "MISSING", "?", "."}
 # Largest number of names in a message.
@@ -75,28 +78,59 @@ def check_names(names: Iterable[str]) -> None:
         raise InputError("-: expected once, since standard input can be read only once.")
 
 
-def read_scores(names: Sequence[str], options: Namespace) -> list[Table]:
-    """Read the scores of two samples, and of labelled rows if there is a third name.
+def read_scores(names: Mapping[str, Sequence[str]], options: Namespace) -> dict[str, list[Table]]:
+    """Read each model's scores of two samples, and of labelled rows if there is a third file.
 
     The labelled rows are other objects, whose names are not compared.
     The options say whether csv files have a ``header``, and whether all files hold
     ``probabilities``; otherwise the content decides. Raises `InputError` if a file cannot be
-    read, holds no scores, or does not fit the others.
+    read, holds no scores, or does not fit the others. Warns once of each kind of doubt.
     """
-    tables = [read_table(name, options.header) for name in names]
-    for table in tables:
-        if table.columns is not None:
-            _warn_of_numbered_rows(table.name, table.values, table.columns)
+    doubts: dict[str, list[str]] = {}
+    n_raised: dict[str, int] = {}
+    tables = {}
+    for model, files in names.items():
+        read = [read_table(name, options.header) for name in files]
+        who = model if len(names) > 1 else ", ".join(files)
+        tables[model], found, n = _scores_of_model(read, who, options.probabilities)
+        for text, name in found:
+            doubts.setdefault(text, []).append(name)
+        if n:
+            n_raised[who] = n
+    if n_raised:
+        doubts[
+            f"{sum(n_raised.values())} probabilities below {DEFAULT_CLIP:g} are raised to it; "
+            "this matters if they are a forest's zeros (see --help)."
+        ] = list(n_raised)
+    for text, of_files in doubts.items():
+        output.warn(f"{listed(of_files)}: {text}")
+    return tables
+
+
+def _scores_of_model(
+    tables: list[Table], who: str, probabilities: bool
+) -> tuple[list[Table], list[tuple[str, str]], int]:
+    """Check the files of one model, and convert probabilities.
+
+    Returns also what to warn of, with the name of the file or with `who` for all of them, and the
+    number of probabilities that were raised.
+    """
+    doubts = [(text, table.name) for table in tables for text in _doubts_of_columns(table)]
+    n_raised = 0
     with input_errors():
         for table in tables:
             check_shape(table.values, table.name)
-            if not options.probabilities:
+            if not probabilities:
                 check_values(table.values, table.name)
             _check_that_each_column_is_a_class(table)
-        if options.probabilities or _are_probabilities(tables):
-            tables = _with_logs(tables)
+        if not probabilities and _are_probabilities(tables):
+            why = "read as probabilities, since all rows are non-negative and sum to 1."
+            doubts.append((why, who))
+            probabilities = True
+        if probabilities:
+            tables, n_raised = _with_logs(tables)
         else:
-            _warn_of_shares(tables)
+            doubts += _doubts_of_shares(tables, who)
     a, b, *labelled = tables
     check_alike(a, b)
     n_classes = a.values.shape[1]
@@ -106,7 +140,7 @@ def read_scores(names: Sequence[str], options: Namespace) -> list[Table]:
                 f"{table.name}: expected the {n_classes} columns of {a.name}, got "
                 f"{table.values.shape[1]} columns."
             )
-    return tables
+    return tables, doubts, n_raised
 
 
 def check_alike(one: Table, other: Table) -> None:
@@ -137,13 +171,9 @@ def input_errors() -> Iterator[None]:
 
 
 def _are_probabilities(tables: Sequence[Table]) -> bool:
-    """Return whether the tables of one model hold probabilities, with a warning if they do."""
+    """Return whether the tables of one model hold probabilities."""
     longest_first = sorted((table.values for table in tables), key=len, reverse=True)
     if any(look_like_probabilities(*longest_first)):
-        output.warn(
-            f"{', '.join(table.name for table in tables)}: read as probabilities, since all rows "
-            "are non-negative and sum to 1."
-        )
         return True
     are = [look_like_probabilities(table.values)[0] for table in tables]
     if any(are):
@@ -154,19 +184,33 @@ def _are_probabilities(tables: Sequence[Table]) -> bool:
     return False
 
 
-def _warn_of_numbered_rows(name: str, values: Array, columns: list[str]) -> None:
-    """Warn if a column has a whole number for each row, as ids are, and so is no class."""
-    rows = np.arange(len(values))
-    # Votes may differ in each row, too, but they do not count the rows.
-    may_be_ids = len(rows) >= _MANY_IDS and not _are_whole(values)
-    for of_class, scores in zip(columns, values.T, strict=True):
+def _doubts_of_columns(table: Table) -> Iterator[str]:
+    """Yield what to warn of if a column of whole numbers seems to hold ids or labels."""
+    values = table.values
+    if values.ndim != 2 or values.dtype.kind not in "iuf":
+        return
+    rows, first_rows = np.arange(len(values)), values[:_FIRST_ROWS]
+    with np.errstate(invalid="ignore"):
+        are_whole = (first_rows == np.rint(first_rows)).all(axis=0)
+    # Votes are whole numbers, too, but in all columns.
+    may_be_none = len(rows) >= _MANY_IDS and not are_whole.all()
+    for column in np.flatnonzero(are_whole):
+        scores = values[:, column]
+        what = "another whole number in each row"
         counts = len(rows) > 2 and any(np.array_equal(scores, rows + first) for first in (0, 1))
-        differs = may_be_ids and _are_whole(scores) and len(np.unique(scores)) == len(scores)
-        if counts or differs:
-            output.warn(
-                f"{name}: column {of_class!r} has another whole number in each row, but is read "
-                f"as the scores of a class; {_LEAVE_OUT}."
-            )
+        if not counts:
+            if not may_be_none or not _are_whole(scores):
+                continue
+            different = np.unique(scores)
+            if len(different) < len(scores):
+                what = "a few whole numbers, as labels have"
+                most = values.shape[1]
+                if len(different) == 1 or not 0 <= different[0] <= different[-1] <= most:
+                    continue
+                if look_like_probabilities(values)[0]:  # a class that is always certain
+                    continue
+        named = column if table.columns is None else repr(table.columns[column])
+        yield f"column {named} has {what}, but is read as the scores of a class; {_LEAVE_OUT}."
 
 
 def _are_whole(values: Array) -> bool:
@@ -189,15 +233,16 @@ def _check_that_each_column_is_a_class(table: Table) -> None:
             )
 
 
-def _warn_of_shares(tables: Sequence[Table]) -> None:
-    """Warn if logits may be probabilities with few decimals, percentages or votes."""
+def _doubts_of_shares(tables: Sequence[Table], who: str) -> Iterator[tuple[str, str]]:
+    """Yield what to warn of if logits may be probabilities with few decimals, or percentages."""
     wholes = [_whole_of_shares(table.values) for table in tables]
     for whole in sorted({*wholes} - {0.0}):
-        names = (table.name for table, its in zip(tables, wholes, strict=True) if its == whole)
+        names = [table.name for table, its in zip(tables, wholes, strict=True) if its == whole]
         why = f"sum to {whole:g} and not to 1; divide percentages or votes by their sum."
         if whole == 1:
             why = "only nearly sum to 1; probabilities need more decimals."
-        output.warn(f"{', '.join(names)}: read as logits, since the rows {why}")
+        name = who if len(names) == len(tables) else ", ".join(names)
+        yield f"read as logits, since the rows {why}", name
 
 
 def _whole_of_shares(values: Array) -> float:
@@ -216,8 +261,8 @@ def _whole_of_shares(values: Array) -> float:
     return 0.0 if exact else whole
 
 
-def _with_logs(tables: Sequence[Table]) -> list[Table]:
-    """Convert the probabilities in the tables of one model to scores."""
+def _with_logs(tables: Sequence[Table]) -> tuple[list[Table], int]:
+    """Convert the probabilities of one model to scores; return how many were raised, too."""
     logs, n_raised = [], 0
     for table in tables:
         check_shape(table.values, table.name)
@@ -225,13 +270,7 @@ def _with_logs(tables: Sequence[Table]) -> list[Table]:
         n_raised += int(np.count_nonzero(table.values < np.array([DEFAULT_CLIP])))
         values = scores_of_probabilities(table.values, table.name, DEFAULT_CLIP)
         logs.append(table._replace(values=values))
-    if n_raised:
-        names = ", ".join(table.name for table in tables)
-        output.warn(
-            f"{names}: {n_raised} probabilities below {DEFAULT_CLIP:g} are raised to it; "
-            "this matters if they are a forest's zeros (see --help)."
-        )
-    return logs
+    return logs, n_raised
 
 
 def _check_same_names(one: Table, other: Table) -> None:
@@ -336,9 +375,14 @@ def _columns_of(labels: Array, n_classes: int, columns: list[str] | None) -> Int
     counts, places = Counter(known), {name: number for number, name in enumerate(known)}
     n_columns = np.array([counts[label] for label in distinct.tolist()])[codes]
     if (n_columns != 1).any():
+        # One missing value among numbers makes all labels texts.
+        missing = [str(label).upper() in _MISSING for label in distinct.tolist()]
+        wrong = n_columns != 1
+        if (missing_rows := wrong & np.array(missing)[codes]).any():
+            wrong = missing_rows
         from_1 = known == [*range(n_classes)] and distinct.tolist() == [*range(1, n_classes + 1)]
         advice = "; columns count from 0: subtract 1" if from_1 else ""
-        row = int((n_columns != 1).argmax())
+        row = int(wrong.argmax())
         label = labels[row].item()
         if label == "":
             raise InputError(f"expected a label in each row, got none in row {row}.")
@@ -347,9 +391,14 @@ def _columns_of(labels: Array, n_classes: int, columns: list[str] | None) -> Int
     return np.array([places[label] for label in distinct.tolist()], dtype=np.int64)[codes]
 
 
+def listed(names: Sequence[str]) -> str:
+    """Return the first few names."""
+    return ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
+
+
 def quoted(names: list[str]) -> str:
     """Return the first few names, in quotes."""
-    return ", ".join(map(repr, names[:_NAMED])) + (", ..." if len(names) > _NAMED else "")
+    return listed(list(map(repr, names)))
 
 
 def read_table(name: str, header: bool | None = None) -> Table:
@@ -397,6 +446,11 @@ def _read(name: str, of_rows: Callable[[_Rows], _Content], strings: bool = False
                 "pickles are never loaded."
             ) from error
         except Exception as error:
+            if isinstance(error, ValueError) and "object" in str(error).lower():
+                raise InputError(
+                    f"{name}: expected numbers or texts, got Python objects, which are never "
+                    "loaded; save values.astype(str) or values.astype(float)."
+                ) from error
             # With damaged files the libraries raise errors of many types.
             why = " ".join(str(error).split()).rstrip(".") or type(error).__name__
             raise InputError(f"{name}: expected a sound {kind} file, got: {why}.") from error
@@ -466,26 +520,33 @@ def _parquet(file: BinaryIO, strings: bool) -> _Content:
     if texts:
         frame = frame.astype(object).where(frame.notna(), "").astype(str)
     values = frame.to_numpy()
-    values = values.astype(np.str_) if texts else values
+    if texts:
+        values = values.astype(np.str_)
+    elif values.dtype == object:  # columns that may have missing values
+        values = frame.to_numpy(dtype=np.float64, na_value=np.nan)
     return values, list(map(str, frame)), list(map(str, frame.index))
 
 
 def _csv(file: BinaryIO, of_rows: Callable[[_Rows], _Content], strings: bool) -> _Content:
     text = TextIOWrapper(file, encoding="utf-8-sig", newline="")
-    mark = _mark_between_cells(list(islice(filter(str.strip, text), 2)), strings)
+    first = list(islice(filter(str.strip, text), 2))
+    mark = _mark_between_cells(first, strings)
+    # pandas quotes numbers with decimal commas.
+    have_points = mark == "," and not any(re.search(_QUOTED_COMMA, line) for line in first)
     text.seek(0)
     lines = map(str.strip, text) if mark == " " else text
-    reader = csv.reader(lines, delimiter=mark, skipinitialspace=mark == " ", strict=True)
+    reader = csv.reader(lines, delimiter=mark, skipinitialspace=True, strict=True)
     rows: _Rows = filter(None, reader)
     try:
-        return of_rows(rows if mark == "," else _with_points(list(rows)))
+        return of_rows(rows if have_points else _with_points(list(rows)))
     except (InputError, csv.Error):
         text.seek(0)
-        commented = (number for number, line in enumerate(text, 1) if line.startswith("#"))
-        if number := next(commented, 0):
+        commented = ((n, begin[0]) for n, line in enumerate(text, 1) if (begin := _COMMENT(line)))
+        number, mark = next(commented, (0, ""))
+        if number:
             raise InputError(
                 f"expected a row of cells in each line, got a comment in line {number}; delete "
-                "lines that begin with #."
+                f"lines that begin with {mark.strip()}."
             ) from None
         raise
 

@@ -233,7 +233,9 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
             Unlabelled objects that were measured twice: as X was (`X_a`), and where the model
             will be used (`X_b`). Row i of both is the same object; DataFrames are aligned by
             their index. The objects must not be rows of X. Both have the columns of X; with an
-            `adapter` `X_b` may have others. A dict has such pairs for several sites, by name.
+            `adapter` `X_b` may have others; new rows of that site are then for `best_adapted_`,
+            which maps them, and not for ``predict``. A dict has such pairs for several sites, by
+            name.
         groups : array-like of shape (n,), default=None
             Groups that no split may divide. The default folds are then
             `StratifiedGroupKFold`, or `GroupKFold` for regressors. With `paired` the interval
@@ -297,7 +299,7 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
         metadata = None if weight is None else {"sample_weight": weight}
         callbacks = Callbacks.of_fit(self, 1 + (self.refit is not False), metadata)
         # From here on X and y are what the plan has checked and aligned.
-        X, y = plan.data.samples[0], plan.data.y
+        X, y = plan.data.samples[0], plan.data.y_to_fit
         callbacks.begin(X, y)
         base_estimator = clone(self.estimator)
         outcomes = self._evaluate(candidate_params, base_estimator, plan, callbacks)
@@ -522,7 +524,7 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
             self.posterior_,
             table["params"],
             base_estimator,
-            (plan.data.samples[0], plan.data.y),
+            (plan.data.samples[0], plan.data.y_to_fit),
             plan.data.fit_params,
             plan.training_and_test_rows,
             metric=metric,

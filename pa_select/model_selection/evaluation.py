@@ -239,7 +239,7 @@ def check_some_succeeded(
     if np.isfinite(score).any():
         return
     # The error of the estimator or of the metric explains best what is wrong with the data.
-    X, y = data.samples[0], data.y
+    X, y = data.samples[0], data.y_to_fit
     # Fitted once more, to all rows, where its own error is raised and not caught.
     first = with_parameters(estimator, table["params"][0])
     first.fit(X, y, **data.fit_params)

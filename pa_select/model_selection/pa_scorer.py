@@ -274,7 +274,10 @@ class PAScorer(_NoScorer, NoThreshold, SavedWithVersions, BaseEstimator):
             plan = self._plan(X, y, environments, sample_weight)
         except Exception as error:  # whatever the classifier
             return stop_search(error)
-        pairs = self._scored(plan, estimator, X)
+        try:
+            pairs = self._scored(plan, estimator, X)
+        except TypeError as error:  # a kind of classifier or rows, and no failed fit
+            return stop_search(error)
         # The posteriors of a classifier fitted to one class are all 1, and the agreement on rows
         # of one class is 0, but for rounding.
         none = pairs.a.shape[1] == 1 or plan.is_of_one_class

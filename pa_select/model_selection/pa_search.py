@@ -312,8 +312,8 @@ class PASearchCV(BasePASearch):
     >>> X_b = X_a + 1.5 * X_a.std(0) * np.random.default_rng(0).normal(size=X_a.shape)
     >>> search = PASearchCV(model, {"logisticregression__C": [0.01, 1, 100]})
     >>> search = search.fit(X, y, paired=(X_a, X_b))
-    >>> print(f"{search.expected_score_:.2f} +- {1.96 * search.expected_score_se_:.2f}")
-    0.77 +- 0.09
+    >>> print(f"{search.expected_score_:.2f} +- {search.expected_score_se_:.2f}")
+    0.77 +- 0.05
     """
 
     param_grid: Mapping[str, Any] | Sequence[Mapping[str, Any]]

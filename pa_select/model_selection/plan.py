@@ -68,8 +68,8 @@ from pa_select.scores.candidate_posterior import (
 )
 from pa_select.scores.class_scores import refuse_doubles
 from pa_select.scores.precomputed import Stacks
-from pa_select.utils.arrays import check_column, check_weight, is_dataset
-from pa_select.utils.estimators import refuse_loader, unwrapped
+from pa_select.utils.arrays import are_rows, check_column, check_weight, is_dataset
+from pa_select.utils.estimators import is_instance, refuse_loader, unwrapped
 from pa_select.utils.frames import check_row_order
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _check_method_params, _num_samples
@@ -377,7 +377,11 @@ def _solver_of(search: Search, labels: Array) -> dict[str, Any]:
 
 
 def _data_of(search: Search, y: Labels, routed: Any, samples: list[Any], labels: Array) -> Data:
+    column = None
     if np.ndim(y) == 2:
+        *_, final = unwrapped(search.estimator)
+        if is_instance(final, "skorch", "NeuralNet") and is_regressor(final):
+            column = y
         y = column_or_1d(y, warn=is_classifier(search.estimator))
     return Data(
         samples,
@@ -388,6 +392,7 @@ def _data_of(search: Search, y: Labels, routed: Any, samples: list[Any], labels:
         search.error_score,
         labels=labels,
         of_regressors=is_regressor(search.estimator),
+        column=column,
     )
 
 
@@ -567,6 +572,11 @@ def _check_data(
         raise TypeError(
             f"X: expected rows that can be chosen by their numbers, got the Dataset "
             f"{type(X).__name__}; give skorch.helper.SliceDataset(X), and y."
+        )
+    if isinstance(X, Mapping) and not are_rows(X):
+        raise TypeError(
+            "X: expected rows that can be chosen by their numbers, got a dict; give "
+            "skorch.helper.SliceDict(**X)."
         )
     X, y = indexable(X, y)
     if not of_regressors:

@@ -106,6 +106,13 @@ class Data:
     with_probabilities: bool = False
     #: Whether the candidates are regressors, whose class scores are their predictions.
     of_regressors: bool = False
+    #: The targets as a column if they were given so, for nets, whose loss needs them so.
+    column: Any = None
+
+    @property
+    def y_to_fit(self) -> Labels:
+        """The labels in the shape that the estimator's ``fit`` gets."""
+        return self.y if self.column is None else self.column
 
     def __sizeof__(self) -> int:
         # A cluster looks at the size: it sends large objects once, not with each job.
@@ -152,7 +159,7 @@ def fit_and_score_split(
     result = _fit_and_score(
         estimator,
         X,
-        data.y,
+        data.y_to_fit,
         scorer=data.scorer,
         train=task.train,
         test=task.test,

@@ -145,10 +145,20 @@ class PAEarlyStopping(PAScoring):
         net.callbacks_ = [*others, (f"{self.name}_stop", _Stop(self))]
 
     def _warn_of_order(self, net: Net) -> None:
-        """Warn of callbacks that store the module before this one restores the best epoch."""
-        before = takewhile(lambda item: item[1] is not self, net.callbacks_)
+        """Warn of callbacks that store the module too early, or restore another epoch later."""
+        if not self.load_best:
+            return
+        before = list(takewhile(lambda item: item[1] is not self, net.callbacks_))
+        for name, other in net.callbacks_[len(before) + 1 :]:
+            if getattr(other, "load_best", False):
+                warn_caller(
+                    f"callbacks: expected {type(self).__name__} behind {type(other).__name__} "
+                    f"({name!r}), which has load_best=True, too, got it before: at the end the "
+                    "module may be that of the other's best epoch. Put it before, or set "
+                    "load_best=False."
+                )
         for name, other in before:
-            if self.load_best and isinstance(other, TrainEndCheckpoint):
+            if isinstance(other, TrainEndCheckpoint):
                 warn_caller(
                     f"callbacks: expected {type(self).__name__} before {type(other).__name__} "
                     f"({name!r}), got it after: the checkpoint stores the last epoch, since the "
@@ -233,14 +243,12 @@ class PAEarlyStopping(PAScoring):
         return float(value), float(np.sqrt(spread / size)) if n else 0.0
 
     def _restore(self, net: Net) -> bool:
-        """Load the best epoch's state unless the module has it; return whether it was loaded."""
+        """Load the best epoch's state; return whether it is another epoch than the last one."""
         if not self.load_best or self.best_state_ is None or not len(net.history):
             return False
-        # The module has this state already, so that nothing is said of a restored one.
-        if self.best_epoch_ == net.history[-1, "epoch"]:
-            return False
+        # Also if it is the last epoch's: a callback before may have restored another one.
         net.module_.load_state_dict(self.best_state_)
-        return True
+        return bool(self.best_epoch_ != net.history[-1, "epoch"])
 
     def _is_my_stop(self, callback: object) -> bool:
         return isinstance(callback, _Stop) and callback.of is self

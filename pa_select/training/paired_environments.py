@@ -17,14 +17,20 @@ from torch.utils.data import Dataset, RandomSampler, Subset, TensorDataset
 from pa_select.agreement.inputs.validation import check_prior
 from pa_select.pairing.one_sample import check_rows, pair_environments
 from pa_select.scores.modules import check_classifies, net_scores
-from pa_select.utils.arrays import WRONG_PRECISION, as_numpy, shape_of, stacked
+from pa_select.utils.arrays import OF_LABELS, WRONG_PRECISION, as_numpy, shape_of, stacked
 from pa_select.utils.estimators import module_of, refuse_iterable_dataset, refuse_loader
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Array, Floats, HasItems, Index, Net, Prior
 
 # Rows whose scales are compared, and from how many standard deviations, or how many times as large
-# a spread on, rows are of another scale.
-_COMPARED, _FAR = 500, 3.0
+# a spread on, in which share of the columns, rows are of another scale.
+_COMPARED, _FAR, _SHARE = 500, 3.0, 0.25
+
+# Losses of several labels of a row, or of classes that exclude each other.
+_OF_SEVERAL_LABELS = (
+    *(torch.nn.BCELoss, torch.nn.BCEWithLogitsLoss),
+    *(torch.nn.MultiLabelSoftMarginLoss, torch.nn.MultiLabelMarginLoss),
+)
 
 
 @dataclass
@@ -202,6 +208,17 @@ def _refuse_shuffling(net: Net, dataset: HasItems) -> None:
         )
 
 
+def check_exclusive(net: Net, y: Any) -> None:
+    """Refuse several labels of a row for a loss that takes them; one-hot labels sum to 1."""
+    if not isinstance(net.criterion_, _OF_SEVERAL_LABELS):
+        return
+    labels: Array = np.asarray(as_numpy(y) if shape_of(y) else ())
+    if labels.ndim != 2 or labels.shape[1] < 2 or labels.dtype.kind not in "biuf":
+        return
+    if not np.allclose(labels.sum(axis=1), 1):
+        raise ValueError(f"y: expected a label for each row, got shape {labels.shape}.{OF_LABELS}")
+
+
 def warn_of_raw_rows(environments: Sequence[Any], training: Any) -> None:
     """Warn if the rows of no environment have the scale of the rows that a net is trained on.
 
@@ -219,20 +236,23 @@ def warn_of_raw_rows(environments: Sequence[Any], training: Any) -> None:
     for rows in given:
         if rows is None or rows.shape[1:] != known.shape[1:] or not varied.any():
             return
-        # The median over the columns: a shift may move some of them far.
-        apart = np.median(np.abs(rows.mean(axis=0)[varied] - centre) / spread)
-        wider = np.median(rows.std(axis=0)[varied] / spread)
+        # A shift may move some columns far, and a rare value may widen some.
+        apart = np.abs(rows.mean(axis=0)[varied] - centre) / spread
+        wider = rows.std(axis=0)[varied] / spread
+        far = np.maximum(apart, wider)
         # One environment on the scale of training is enough: the other may be the shifted one.
-        if not (apart > _FAR or wider > _FAR or wider < 1 / _FAR):  # nan is no reason to warn
+        # nan is no reason to warn.
+        if not (np.quantile(far, 1 - _SHARE) > _FAR or np.median(wider) < 1 / _FAR):
             return
         others.append(rows)
+    column = np.flatnonzero(varied)[far.argmax()]
     means, spreads = (
-        [f"{np.median(value(rows, axis=0)[varied]):.3g}" for rows in (known, *others)]
+        [f"{value(rows[:, column]):.3g}" for rows in (known, *others)]
         for value in (np.mean, np.std)
     )
     warn_caller(
-        "environments: expected rows on the scale of the rows that the net is trained on (columns "
-        f"with mean {means[0]} and standard deviation {spreads[0]}, in the median), got means of "
+        "environments: expected rows on the scale of the rows that the net is trained on (column "
+        f"{column} with mean {means[0]} and standard deviation {spreads[0]}), got means of "
         f"{', '.join(means[1:])} and standard deviations of {', '.join(spreads[1:])}. If a scaler "
         "comes before the net in a pipeline, apply the fitted scaler to the environments first: "
         "pipeline[:-1].fit(X).transform(rows)."
@@ -241,7 +261,7 @@ def warn_of_raw_rows(environments: Sequence[Any], training: Any) -> None:
 
 def _rows_in_memory(dataset: Any) -> Floats | None:
     """Return some rows of a Dataset of arrays or tensors, as a matrix of numbers, or None."""
-    rows = None
+    rows: Any = None
     if isinstance(dataset, Subset):
         indices = np.asarray(dataset.indices)
         dataset = dataset.dataset
@@ -251,6 +271,10 @@ def _rows_in_memory(dataset: Any) -> Floats | None:
         rows = dataset.tensors[0]
     elif isinstance(dataset, NetDataset):
         rows = dataset.X
+    if isinstance(rows, Mapping):  # such as skorch's SliceDict
+        parts = [as_numpy(part) for part in rows.values()]
+        if all(isinstance(part, np.ndarray) and part.ndim > 1 for part in parts):
+            rows = np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
     if not isinstance(rows, (np.ndarray, torch.Tensor)) or len(rows.shape) < 2 or not len(indices):
         return None
     # Rows are often sorted by class, so these are spread over all of them.

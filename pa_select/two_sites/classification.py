@@ -16,6 +16,7 @@ from pa_select.two_sites.score_of_units import (
     LabelledRows,
     ScoreOfUnits,
     accuracy_interval,
+    best_score,
     effective_number,
     error_of_rate,
 )
@@ -173,7 +174,7 @@ class Classification:
 
     def in_range(self, scorer: Scorer, score: float) -> float:
         """Return an expected score that the metric can have."""
-        return min(max(score, 0.0), 1.0) if is_accuracy(scorer) else score
+        return min(max(score, 0.0) if is_accuracy(scorer) else score, best_score(scorer))
 
     def disagreement(self, outputs_a: Outputs, outputs_b: Outputs) -> float:
         """Return the share of pairs whose rows are predicted to belong to different classes."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import compress
 from pickle import PicklingError
 from typing import Any
 
@@ -13,10 +12,11 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import get_scorer
+from sklearn.utils.validation import _num_samples
 
 from pa_select.scores.class_scores import cached_for_only
-from pa_select.scores.precomputed import NoProbabilitiesError
 from pa_select.two_sites.paired_rows import (
+    aligned_by_index,
     aligned_pairs,
     check_pairs,
     doubts_of_pairing,
@@ -83,7 +83,8 @@ def expected_score(
         of one output, of scikit-learn or with its conventions. None: `X_a`, `X_b` and `X_val` hold
         class scores instead of rows, logits or log-probabilities with a column for each class:
         those of an old version of a model for n unlabelled rows, those of its new version for the
-        same rows, and those of the old version for the labelled rows.
+        same rows, and those of the old version for the labelled rows. The columns of DataFrames
+        may be named by the classes.
     X_a, X_b : array-like or torch Dataset of n rows
         The pairs: row i of both is the same object. DataFrames are aligned by their index, and
         the rows of Datasets are stacked.
@@ -125,9 +126,10 @@ def expected_score(
         pairs are a dict, or the rows of a Dataset cannot be stacked.
     ValueError
         If X_a and X_b have different numbers of rows, other columns without an adapter, the same
-        values or no rows, a label is missing, an estimator knows none of the labels, or
-        `reference` is unknown or does not know them all. If all labelled rows are in one group. If
-        a regressor predicts several values, or one that is not finite.
+        values or no rows, values are missing that an estimator or the adapter does not take, a
+        label is missing, an estimator knows none of the labels, or `reference` is unknown or does
+        not know them all. If all labelled rows are in one group. If a regressor predicts several
+        values, or one that is not finite, or the targets have no square.
 
     Warns
     -----
@@ -221,6 +223,10 @@ def expected_score(
     X_a, X_b = check_pairs(X_a, X_b, adapter=adapter)
     y_val = labels_of(X_val, y_val, "X_val")
     X_val = stacked(X_val, "X_val")
+    for one in named_estimators(estimators).values():
+        check_not_missing(X_a, X_val, "X_a", one)
+        if adapter is None:  # which may impute
+            check_not_missing(X_b, X_val, "X_b", one)
     X_a, X_b = one_pair_for_each_object(X_a, X_b, X_val)
     given = X_a, X_b, X_val, y_val
     warnings: list[str] = []
@@ -268,6 +274,7 @@ def _of_class_scores(
     for name, value, default in (("adapter", adapter, None), ("reference", reference, "ensemble")):
         if value is not default and value not in (default, "self"):
             raise ValueError(f"{name}: expected {default!r} for class scores, got {value!r}.")
+    new = aligned_by_index(new, old, "X_b", "X_a")
     given = {"X_a": old, "X_b": new, "X_val": old_val}
     scores = {name: np.asarray(as_numbers(as_numpy(x), name), float) for name, x in given.items()}
     for name, matrix in scores.items():
@@ -275,7 +282,9 @@ def _of_class_scores(
     a, b, val = scores.values()
     check_same_shape(a.shape, b.shape, "X_a", "X_b")
     check_same_shape(a.shape[1:], val.shape[1:], "X_a", "X_val")
-    probable = list(compress(scores, look_like_probabilities(val, a, b)))
+    for name, given_rows in (("X_b", new), ("X_val", old_val)):
+        check_columns(given_rows, old, name, "X_a")
+    probable = [name for name, x in scores.items() if look_like_probabilities(x)[0]]
     if probable:
         raise ValueError(
             f"{', '.join(probable)}: expected logits or log-probabilities, got rows that sum to "
@@ -283,6 +292,11 @@ def _of_class_scores(
         )
     y = check_column(labels_of(old_val, y_val, "X_val"), len(val), "y_val")
     classes, n_classes = np.unique(y), val.shape[1]
+    named = np.asarray(getattr(old_val, "columns", ()))
+    if len(named) and np.isin(classes, named).all():
+        # The names of the columns, in the order of classes.
+        classes, order = np.unique(named, return_index=True)
+        a, b, val = (x[:, order] for x in (a, b, val))
     if len(classes) != n_classes:
         if y.dtype.kind not in "iub" or not 0 <= classes[0] <= classes[-1] < n_classes:
             raise ValueError(
@@ -333,6 +347,7 @@ class ExpectedScorer(NoThreshold, SavedWithVersions, BaseEstimator):
         try:  # what is wrong with the pairs is so for every model
             X_a, X_b = self._rows()
             check_columns(X_a, X, "X_a")
+            check_column(labels_of(X, y, "X"), _num_samples(X), "y")
             for name, rows in (("X_a", X_a), ("X_b", X_b)):
                 check_not_missing(rows, X, name, estimator)
         except Exception as error:
@@ -344,7 +359,7 @@ class ExpectedScorer(NoThreshold, SavedWithVersions, BaseEstimator):
             with cached_for_only(X, estimator):
                 given = X_a, X_b, X, y, self.scoring
                 (expected,) = estimates([estimator], *given, warnings=warnings).values()
-        except NoProbabilitiesError as error:
+        except TypeError as error:  # a kind of model, rows or metric, and no failed fit
             stopped = stop_search(error)
             return stopped
         if warnings:

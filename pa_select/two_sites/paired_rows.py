@@ -15,6 +15,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from pa_select.utils.arrays import are_rows, as_numpy, is_slice_dataset, shape_of, stacked
+from pa_select.utils.estimators import takes_missing
 from pa_select.utils.frames import check_columns, look_up, named_like, some_of
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Adapter, Array, Floats, Ints, Rows
@@ -49,8 +50,7 @@ def check_pairs(
     """Align both measurements of the same objects, and warn of pairs that look wrong."""
     X_a, X_b = aligned_pairs(X_a, X_b, name_a, name_b, adapter)
     n = _num_samples(X_a)
-    check_for_ridge(X_b, X_a, adapter, name_b, name_a)
-    _warn_of_missing_values(X_a, X_b, name_b)
+    check_for_adapter(X_b, X_a, adapter, name_b, name_a)
     for message in doubts_of_pairing(X_a, X_b, name_a, name_b):
         warn_caller(message)
     warn_of_few(n, "pairs", name_a, name_b)
@@ -78,7 +78,7 @@ def aligned_pairs(
         if isinstance(rows, Mapping) and not are_rows(rows):
             raise TypeError(
                 f"{name}: expected the rows of one site, got a {type(rows).__name__}. Call this "
-                "once for each other site."
+                "once for each other site. Parts of rows for a net are a skorch.helper.SliceDict."
             )
     X_a, X_b = stacked(X_a, name_a), stacked(X_b, name_b)
     _refuse_other_objects(X_a, X_b, name_a, name_b)
@@ -152,24 +152,23 @@ def aligned_by_index(rows: Any, like: Any, name: str, name_of_like: str) -> Any:
     return rows
 
 
-def check_for_ridge(
+def check_for_adapter(
     X_b: Rows, X_a: Rows, adapter: Adapter, name_b: str = "X_b", name_a: str = "X_a"
 ) -> None:
-    """Refuse missing or infinite values for the default adapter, and warn of other names."""
-    if not isinstance(getattr(adapter, "regressor", adapter), str):
+    """Refuse missing or infinite values that an adapter does not take.
+
+    For the default one warn of columns with other names.
+    """
+    regressor: Any = getattr(adapter, "regressor", adapter)
+    if regressor is None:
         return
-    for rows, name in ((X_a, name_a), (X_b, name_b)):
-        values = _numbers(rows)
-        if values is None or np.isfinite(values).all():
-            continue
-        unknown = np.flatnonzero(~np.isfinite(values).all(axis=1))
-        shown = ", ".join(map(str, unknown[:3])) + (", ..." if len(unknown) > 3 else "")
-        raise ValueError(
-            f"{name}: expected finite values for adapter='ridge', got nan or infinite ones in "
-            f"{len(unknown)} of {len(values)} rows ({shown}). Leave these objects out at both "
-            "sites, or impute in the adapter's pipeline, such as make_pipeline(SimpleImputer(), "
-            "Ridge()); X_a must not have missing values."
-        )
+    is_ridge = isinstance(regressor, str)
+    may_impute = not is_ridge and (isinstance(regressor, type) or takes_missing(regressor))
+    # It predicts the rows of a, of which no value may be missing.
+    for rows, name in ((X_a, name_a), (X_b, name_b))[: 1 if may_impute else 2]:
+        refuse_not_finite(rows, name, regressor)
+    if not is_ridge:
+        return
     b, a = (list(getattr(rows, "columns", [])) for rows in (X_b, X_a))
     if len(a) == len(b) and set(a) != set(b):
         here, there = next((x, y) for x, y in zip(a, b, strict=True) if x != y)
@@ -182,14 +181,18 @@ def check_for_ridge(
         )
 
 
-def _warn_of_missing_values(X_a: Rows, X_b: Rows, name_b: str) -> None:
-    a, b = _numbers(X_a), _numbers(X_b)
-    if a is None or b is None or np.isnan(a).any() or not np.isnan(b).any():
+def refuse_not_finite(rows: Rows, name: str, regressor: Any) -> None:
+    """Refuse missing or infinite values, which the regressor of an adapter does not take."""
+    values = _numbers(rows)
+    if values is None or np.isfinite(values).all():
         return
-    row = int(np.isnan(b).any(axis=1).argmax())
-    warn_caller(
-        f"{name_b}: expected no missing values, as in the other rows of these objects, got nan in "
-        f"row {row}. A classifier that does not take missing values fails there."
+    unknown = np.flatnonzero(~np.isfinite(values).all(axis=1))
+    shown = ", ".join(map(str, unknown[:3])) + (", ..." if len(unknown) > 3 else "")
+    raise ValueError(
+        f"{name}: expected finite values for adapter={regressor!r}, got nan or infinite ones in "
+        f"{len(unknown)} of {len(values)} rows ({shown}). Leave these objects out at both "
+        "sites, or impute in the adapter's pipeline, such as make_pipeline(SimpleImputer(), "
+        "Ridge()); X_a must not have missing values."
     )
 
 
@@ -386,6 +389,8 @@ def _numbers(rows: Any) -> Floats | None:
     if issparse(rows):
         rows = rows.toarray() if rows.shape[1] <= 1000 else None
     try:
+        if hasattr(rows, "isna"):  # pandas' columns may have NA
+            rows = rows.to_numpy(dtype=np.float64, na_value=np.nan)
         values = np.asarray(rows, dtype=np.float64)
     except (TypeError, ValueError, OverflowError, RuntimeError):
         return None

@@ -17,7 +17,7 @@ from sklearn.metrics import (
 )
 
 from pa_select.scores.precomputed import RecordedRegressor, joined, row_numbers
-from pa_select.two_sites.score_of_units import LabelledRows, ScoreOfUnits, scored_rows
+from pa_select.two_sites.score_of_units import LabelledRows, ScoreOfUnits, best_score, scored_rows
 from pa_select.utils.sklearn_private import _PassthroughScorer
 from pa_select.utils.typing import Array, Floats, Ints, Predictor, Rows, Scorer
 
@@ -25,6 +25,8 @@ from pa_select.utils.typing import Array, Floats, Ints, Predictor, Rows, Scorer
 Outputs: TypeAlias = Sequence[RecordedRegressor]
 # So many values stand in for the residuals of the labelled rows.
 _RESIDUALS = 100
+# Fourth powers of contributions to errors have no larger numbers, or their inverse.
+_LARGE = 1e50
 # Stands for the regressor when a scorer is made from its name.
 _ANY = RecordedRegressor(np.zeros(2))
 # A regressor is clearly better at the other site if its scores differ by so many standard errors.
@@ -61,7 +63,13 @@ class Regression:
         return scorer
 
     def check_scorer(self, scorer: Scorer, y: Array, scoring: str | Scorer | None = None) -> None:
-        """Refuse a scorer whose metric does not take numbers."""
+        """Refuse a scorer whose metric does not take numbers, and numbers without a square."""
+        largest = float(np.abs(y).max(initial=0.0))
+        if np.isfinite(largest) and largest and not 1 / _LARGE < largest < _LARGE:
+            raise ValueError(
+                f"y: expected targets of a size between {1 / _LARGE:g} and {_LARGE:g}, got at "
+                f"most {largest:.3g}; give them in another unit."
+            )
         try:  # predictions that are no classes, even if all targets are integers
             scorer(RecordedRegressor(y + 0.25), row_numbers(np.arange(len(y))), y)
         except ValueError as error:
@@ -77,14 +85,17 @@ class Regression:
         predicted = np.concatenate([model.predicted for model in models])
         slope, offset = _line(predicted, y, weight)
         residuals = y - (offset + slope * predicted)
-        n_values = min(len(y), _RESIDUALS)
+        if weight is not None:
+            residuals, weight = residuals[weight > 0], weight[weight > 0]
+        n_values = min(len(residuals), _RESIDUALS)
         shares = (np.arange(n_values) + 0.5) / n_values
         if weight is None:
             shown = np.quantile(residuals, shares)
-        else:
+        else:  # the same for equal weights
             order = np.argsort(residuals)
-            below = np.cumsum(weight[order]) / weight.sum()
-            shown = residuals[order][np.searchsorted(below, shares)]
+            below = np.cumsum(weight[order]) - weight[order] / 2
+            below -= below[0]
+            shown = np.interp(shares, below / (below[-1] or 1.0), residuals[order])
         return Line(slope, offset, shown - shown.mean())  # the mean of all residuals is 0
 
     def lapses(self, *_: Any) -> Ints:
@@ -167,7 +178,7 @@ class Regression:
 
     def in_range(self, scorer: Scorer, score: float) -> float:
         """Return an expected score that the metric can have."""
-        return min(score, _best(scorer))
+        return min(score, best_score(scorer))
 
     def disagreement(self, outputs_a: Outputs, outputs_b: Outputs) -> float:
         """Return the root mean square of the differences of both predictions."""
@@ -216,7 +227,7 @@ class Regression:
         high = norm + change.score + float(np.hypot(most - norm, more_change))
         low = max(norm - change.score - float(np.hypot(norm - least, more_change)), 0.0)
         power = 2 if metric is mean_squared_error else 1
-        return -(high**power), -(low**power)
+        return -(high**power), 0.0 - low**power
 
 
 def _is_r2(scorer: object) -> bool:
@@ -226,13 +237,6 @@ def _is_r2(scorer: object) -> bool:
     )
 
 
-def _best(scorer: object) -> float:
-    """Return the largest value of a metric: errors are not negative, and R2 is 1 at most."""
-    if _is_r2(scorer):
-        return 1.0
-    return 0.0 if getattr(scorer, "_sign", 1) == -1 else np.inf
-
-
 def doubt_of_sites(
     name: str, scorer: object, expected: float, error: float, validation: float
 ) -> list[str]:
@@ -240,7 +244,7 @@ def doubt_of_sites(
 
     `name` has the pairs, and `error` is that of the difference of both scores.
     """
-    impossible = expected >= _best(scorer) > validation
+    impossible = expected >= best_score(scorer) > validation
     if not (impossible or expected - validation > _N_ERRORS * error):
         return []
     got = "none at all" if impossible else f"{expected:.3g} for {validation:.3g} on labelled rows"
@@ -257,7 +261,8 @@ def _line(x: Floats, y: Floats, weight: Floats | None = None) -> tuple[float, fl
     away = x - mean_x
     spread = float(weight * away @ away)
     rounding = weight.sum() * np.square(1e-12 * np.abs(x).max())
-    slope = float(weight * away @ y) / spread if spread > rounding else 0.0
+    # Of numbers far from 0, such as times, the deviations from the mean count.
+    slope = float(weight * away @ (y - mean_y)) / spread if spread > rounding else 0.0
     return slope, float(mean_y - slope * mean_x)
 
 

@@ -13,6 +13,7 @@ from sklearn.base import is_classifier
 
 from pa_select.scores.precomputed import joined, row_numbers
 from pa_select.utils.p_values import LEVEL_TOLD_APART
+from pa_select.utils.sklearn_private import _PassthroughScorer
 from pa_select.utils.typing import Array, Floats, Ints, Mask, Scorer
 
 #: `Classification` or `Regression`, and what models predict; see `engine`, which imports this.
@@ -27,6 +28,9 @@ _DIGITS = 9
 _TAILS = np.array([0.025, 0.975])
 # Sums of rates that differ by no more than this are equal.
 _ROUNDING = 1e-12
+
+# The modules of metrics of which the names say what is best.
+_HOMES = {f"sklearn.metrics._{kind}" for kind in ("classification", "ranking", "regression")}
 
 
 class LabelledRows(NamedTuple):
@@ -495,3 +499,19 @@ def _error(
     if groups is not None:
         return one.less(other).standard_error(groups)
     return one._replace(step=max(one.step, other.step)).change_from(other).standard_error
+
+
+def best_score(scorer: object) -> float:
+    """Return the largest value of a metric of scikit-learn, and infinity for any other.
+
+    Errors and losses are not negative, and shares, correlations and R2 are 1 at most.
+    """
+    if isinstance(scorer, _PassthroughScorer):  # an estimator's own: the accuracy, or R2
+        return 1.0
+    metric, options = getattr(scorer, "_score_func", None), getattr(scorer, "_kwargs", {})
+    name, home = getattr(metric, "__name__", ""), getattr(metric, "__module__", "")
+    if home not in _HOMES or not options.get("normalize", True):  # a number of rows
+        return np.inf
+    if getattr(scorer, "_sign", 1) == -1:
+        return 0.0 if name.endswith(("_loss", "_error", "_deviance")) else np.inf
+    return 1.0 if name.endswith(("_score", "_corrcoef")) else np.inf

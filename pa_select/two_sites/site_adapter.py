@@ -13,9 +13,10 @@ from sklearn.utils.validation import _num_samples, check_is_fitted, validate_dat
 
 from pa_select.two_sites.paired_rows import (
     aligned_by_index,
-    check_for_ridge,
+    check_for_adapter,
     doubts_of_pairing,
     has_own_columns,
+    refuse_not_finite,
 )
 from pa_select.two_sites.score_of_units import parts_of
 from pa_select.utils.frames import check_columns, named_like
@@ -107,7 +108,9 @@ class SlopesAndRidge(BaseEstimator):
 
 def _spread(rows: Floats, mean: Floats) -> Floats:
     """Return the standard deviation of centred columns; 0 for that of rounding errors."""
-    spread = np.sqrt(np.square(rows).mean(0))
+    # Squares of very large or small numbers have none.
+    largest = np.abs(rows).max(0)
+    spread = largest * np.sqrt(np.square(rows / np.where(largest > 0, largest, 1.0)).mean(0))
     return np.where(spread > _ROUNDING * np.abs(mean), spread, 0.0)
 
 
@@ -192,7 +195,7 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
             If the rows seem to be in different orders, or some objects exchanged.
         """
         y = aligned_by_index(y, X, "X_a", "X_b")
-        check_for_ridge(X, y, self.regressor)
+        check_for_adapter(X, y, self.regressor)
         for message in doubts_of_pairing(y, X, "X_a", "X_b"):
             warn_caller(message)
         return self._learn(X, y)
@@ -232,6 +235,8 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         check_columns(X, self._rows_b, "X", "X_b")
+        if isinstance(self.regressor_, SlopesAndRidge):
+            refuse_not_finite(X, "X", "ridge")
         mapped = _mapped(self.regressor_, _matrix(X, "X_b"), self._rows_a.shape[1])
         named = named_like(self._rows_a, mapped.astype(self._dtype, copy=False))
         return named.set_axis(X.index) if hasattr(named, "loc") and hasattr(X, "loc") else named
@@ -274,13 +279,6 @@ def _fitted(regressor: Estimator, rows: Floats, wanted: Floats) -> Estimator:
     try:
         return clone(regressor).fit(rows, wanted)
     except ValueError as error:
-        sides = [name for name, x in (("X_a", wanted), ("X_b", rows)) if np.isnan(x).any()]
-        if sides:
-            raise ValueError(
-                f"adapter: expected a regressor that takes missing values, as in "
-                f"{' and '.join(sides)}, got an error from {regressor!r}: {error}. Leave these "
-                "objects out, or give a pipeline that begins with an imputer."
-            ) from error
         raise ValueError(
             f"adapter: expected a regressor of several outputs that can learn {wanted.shape[1]} "
             f"columns from {rows.shape[1]}, got an error from {regressor!r}: {error}"
@@ -310,6 +308,8 @@ def _matrix(rows: Any, name: str) -> Floats:
     if issparse(rows):  # a map of all columns to all columns makes dense rows
         rows = rows.toarray()
     try:
+        if hasattr(rows, "isna"):  # pandas' columns may have NA
+            rows = rows.to_numpy(dtype=np.float64, na_value=np.nan)
         values = np.asarray(rows, dtype=np.float64)
     except (TypeError, ValueError):
         values = np.empty(0)

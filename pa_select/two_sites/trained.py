@@ -154,7 +154,7 @@ def estimates(
     if warnings is not None and isinstance(task, Classification):
         warnings += _missed_labels(list(named), outputs[LABELLED], y_val)
         warnings += doubts_of_classes(expected, outputs, "X_a")
-        warnings += found.doubts_of_scores("X_val")
+        warnings += found.doubts_of_scores(["X_val"] * len(named))
     elif warnings is not None:
         best = max(expected.values(), key=lambda one: one.score)
         numbers = best.score, best.standard_error, best.validation_score
@@ -259,9 +259,13 @@ class Expected:
     #: For each model, the labelled rows whose label seems to say nothing of its scores.
     _lapses: list[Ints]
 
-    def doubts_of_scores(self, name: str) -> list[str]:
-        """Return what to warn of if labelled rows, which `name` has, lack scores of labels."""
-        return doubt_of_lapses(max(self._lapses, key=len), len(self._y), name)
+    def doubts_of_scores(self, names: Sequence[str]) -> list[str]:
+        """Return what to warn of if labelled rows lack scores of labels.
+
+        `names` has what each model's labelled rows are called.
+        """
+        most = max(range(len(names)), key=lambda model: len(self._lapses[model]))
+        return doubt_of_lapses(self._lapses[most], len(self._y), names[most])
 
     def not_told_from_best(self) -> list[str]:
         """Return the other models whose expected score differs little from the highest one."""

@@ -68,7 +68,10 @@ def n_axes(x: Any) -> int:
 
 def as_numpy(values: Any) -> Any:
     """Return a tensor's numbers as an array; other values are returned as they are."""
-    return values.detach().cpu().numpy() if hasattr(values, "detach") else values
+    if not hasattr(values, "detach"):
+        return values
+    tensor = values.detach().cpu()
+    return (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()
 
 
 def as_numbers(values: Any, name: str) -> Array:
@@ -129,7 +132,8 @@ def check_column(values: Labels, n: int, name: str) -> Array:
     if column.shape != (n,):
         got = column.shape or type(values).__name__
         several = column.ndim == 2 and len(column) == n and column.dtype.kind != "f"
-        hint = OF_LABELS if several and name in ("y", "y_val") else ""
+        hint = OF_LABELS if several else OF_PIXELS if column.ndim > 2 else ""
+        hint *= name in ("y", "y_val")
         raise ValueError(f"{name}: expected shape ({n},), got {got}.{hint}")
     of_objects = column.dtype == object
     wrong = np.array([_is_missing(x) for x in column]) if of_objects else column != column

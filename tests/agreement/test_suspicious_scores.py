@@ -279,6 +279,16 @@ def test_pairs_that_share_no_class_above_a_floor_are_counted(prior, n_disjoint, 
     assert found.score < others.score - 0.3
 
 
+def test_a_matrix_counts_pairs_that_share_no_class():
+    samples = [A, A + 0.1, A.copy()]
+    samples[1][4], samples[2][4] = [0.0, -np.inf, -np.inf], [-np.inf, 0.0, 0.0]
+    (text,) = said(agreement_matrix, samples)
+    assert text.startswith("list_of_scores[1] and list_of_scores[2]: expected pairs of which both")
+    assert "got 1 of 60 pairs that share none, the first in row 4." in text
+    assert not said(agreement_matrix, samples, sample_weight=np.arange(60) != 4)
+    assert not said(agreement_matrix, samples[:2])
+
+
 def test_the_command_line_counts_them_too(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for name, scores in zip("ab", top_five(2), strict=True):

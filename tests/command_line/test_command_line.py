@@ -92,8 +92,8 @@ def test_a_column_of_ids_is_noticed(ids, run):
     for name, scores in (("a", A), ("b", B)):
         pd.DataFrame(scores, columns=NAMES).assign(id=ids).to_csv(f"{name}.csv", index=False)
     status, _, error = run("score", "a.csv", "b.csv")
-    assert (status, error.count("\n")) == (0, 2)
-    assert "warning: b.csv: column 'id' has another whole number in each row, but is read" in error
+    assert (status, error.count("\n")) == (0, 1)
+    assert "a.csv, b.csv: column 'id' has another whole number in each row, but is read" in error
     # Votes are whole numbers, too, and may all differ, but not count the rows.
     votes = np.column_stack([ids, 2 * np.array(ids), ids])
     pd.DataFrame(votes, columns=NAMES).to_csv("votes.csv", index=False)
@@ -102,6 +102,46 @@ def test_a_column_of_ids_is_noticed(ids, run):
     few = pd.DataFrame(A[:5], columns=NAMES).assign(id=ids[:5])
     few.to_csv("few.csv", index=False)
     assert ("whole number" in run("score", "few.csv", "few.csv")[2]) == counts
+
+
+@pytest.mark.parametrize(
+    ("extra", "said"),
+    [
+        (Y[:, None], "column 3 has a few whole numbers, as labels have"),
+        (1 + Y[:, None], "column 3 has a few whole numbers, as labels have"),
+        (np.column_stack([Y, A.argmax(axis=1)]), "column 4 has a few whole numbers"),
+        (np.arange(60)[:, None], "column 3 has another whole number in each row"),
+        (np.zeros((60, 1)), ""),  # the score of a class that the others are relative to
+        (np.column_stack([-Y, 10 * Y]), ""),
+    ],
+)
+@pytest.mark.parametrize("kind", ["csv", "npy"])
+def test_a_column_of_labels_beside_scores_is_noticed(kind, extra, said, run):
+    for name, scores in (("a", A), ("b", B)):
+        matrix = np.column_stack([scores, extra])
+        if kind == "npy":
+            np.save(f"{name}.npy", matrix)
+        else:
+            np.savetxt(f"{name}.csv", matrix, delimiter=",", fmt="%.4g")
+    status, _, error = run("score", f"a.{kind}", f"b.{kind}")
+    assert status == 0
+    assert said in error
+    assert bool(said) == bool(error)
+
+
+def test_a_class_that_is_always_certain_has_no_labels(run):
+    others = softmax(A[:, 1:])
+    certain = np.column_stack([Y == 0, (Y > 0)[:, None] * others])
+    np.save("certain.npy", certain)
+    assert "whole numbers" not in run("score", "certain.npy", "certain.npy")[2]
+
+
+def test_names_of_rows_that_r_writes_without_those_of_columns_are_noticed(run):
+    for name, scores in (("a", A), ("b", B)):
+        lines = [f'"{i}" {" ".join(map(str, row))}' for i, row in enumerate(scores, 1)]
+        Path(f"{name}.txt").write_text("\n".join(lines))
+    error = run("score", "a.txt", "b.txt")[2]
+    assert "a.txt, b.txt: column 0 has another whole number in each row" in error
 
 
 @pytest.mark.parametrize("option", [(), ("--probabilities",)])
@@ -171,6 +211,9 @@ WRITERS = {
         path, index=False, encoding="utf-8-sig", lineterminator="\r\n"
     ),
     "parquet": lambda path, x: save_parquet(path, pd.DataFrame(x, columns=NAMES)),
+    "parquet_nullable": lambda path, x: save_parquet(
+        path, pd.DataFrame(x, columns=NAMES).convert_dtypes()
+    ),
     "parquet_index": lambda path, x: save_parquet(
         path, pd.DataFrame(x, columns=NAMES, index=pd.Index(1000 * np.arange(len(x)), name="id"))
     ),
@@ -257,6 +300,14 @@ def test_other_marks_between_columns_are_read(names, mark, point, run):
     assert found["score"] == pytest.approx(MARGINAL.score, abs=1e-12)
 
 
+@pytest.mark.parametrize("columns", [NAMES, None])
+def test_numbers_with_decimal_commas_may_be_quoted(columns, run):
+    frame = pd.DataFrame(A, columns=columns)
+    frame.to_csv("other.csv", decimal=",", index=False, header=columns is not None)
+    found = strict(run("score", "other.csv", "b.npy", "--json")[1])
+    assert found["score"] == pytest.approx(MARGINAL.score, abs=1e-12)
+
+
 def test_a_table_of_r_may_have_blanks_and_decimal_commas():
     Path("r.txt").write_text('"a" "b"\n"1" 0,5 1\n"2" 2,5 3\n')
     found = read_table("r.txt")
@@ -324,6 +375,9 @@ def test_what_r_writes(mark, name, run, refused):
         ("u,v\n1,2\n# note\n3,4\n", "got a comment in line 3; delete"),
         ('# made by "x" y\nu,v\n1,2\n', "got a comment in line 1; delete"),
         ("# made by a program\nu,v\n1,2\n", "got a comment in line 1; delete"),
+        ("  % MATLAB\n1,2\n3,4\n", "got a comment in line 1; delete lines that begin with %"),
+        ("// note\n1,2\n3,4\n", "got a comment in line 1; delete lines that begin with //"),
+        ("sep=;\nu;v\n1;2\n", "in line 1; delete lines that begin with sep="),
         ("u,v,y\n0.2,0.8,v\n", "got 'v' in row 0, column 2 ('y'); if this column has labels"),
         ("u,v\n1_0,2\n", "got '1_0' in row 0, column 0 ('u')"),
         ("0.2;0.8;big dog\n", "got 'big dog' in row 0, column 2; if this column has labels"),
@@ -577,8 +631,8 @@ WRONG = [
     (lambda path: np.save(path, A + 1j), "expected real numbers, got dtype complex128"),
     (lambda path: np.save(path, A.astype(str)), "expected real numbers, got dtype <U"),
     (lambda path: np.save(path, A[:5]), r"expected the shape of a.npy, \(60, 3\), got \(5, 3\)"),
-    (lambda path: np.save(path, np.array([[Pickled()]])), "expected a sound npy file"),
-    (lambda path: np.savez(path, a=np.array([[Pickled()]])), "expected a sound npz file"),
+    (lambda path: np.save(path, np.array([[Pickled()]])), "got Python objects, which are never"),
+    (lambda path: np.savez(path, a=np.array([[Pickled()]])), "got Python objects, which are"),
     (lambda path: pickle.dump(Pickled(), path), "pickles are never loaded"),
     (lambda path: write_zip(path, "data.pkl", b"x"), "instead of torch.save"),
     (lambda path: write_zip(path, "x.npy", b"x"), "npz file|got other bytes"),

@@ -82,6 +82,47 @@ def test_probabilities(run):
     assert "a.npy, b.npy, val.npy: read as probabilities" in run(*FILES)[2]
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda p: p.round(4), "first, second, third: read as probabilities"),
+        (
+            lambda p: (p - p.min(1, keepdims=True)) / (1 - 3 * p.min(1, keepdims=True)),
+            "are raised to it",
+        ),
+        (lambda p: p.round(2), "first, second, third: read as logits, since the rows only nearly"),
+        (lambda p: 100 * p, "first, second, third: read as logits, since the rows sum to 100"),
+        (lambda p: np.c_[np.log(p), np.arange(len(p))], "first_a.npy, first_b.npy, .*, ...: colu"),
+    ],
+)
+def test_each_kind_of_doubt_is_one_warning_of_all_models(change, said, run):
+    models = []
+    for i, name in enumerate(["first", "second", "third"]):
+        for site, rows in [("a", X_A), ("b", X_B), ("val", X_VAL)]:
+            p = MODEL.predict_proba(rows) + 0.02 * i
+            np.save(f"{name}_{site}.npy", change(p / p.sum(axis=1, keepdims=True)))
+        models += ["--model", name, *(f"{name}_{site}.npy" for site in ("a", "b", "val"))]
+    status, _, error = run(*models, "--labels", "y.npy")
+    assert status == 0
+    assert re.search(said, error)
+    kinds = re.findall("warning: [^:]*: ([a-z ]*)", error)
+    assert len(kinds) == len(set(kinds))
+
+
+def test_scores_of_labels_that_are_missing_are_named_by_the_model_that_lacks_them(run):
+    models = []
+    for name in ("whole", "cut"):
+        for site, rows in [("a", X_A), ("b", X_B), ("val", X_VAL)]:
+            scores = MODEL.predict_log_proba(rows)
+            if (name, site) == ("cut", "val"):
+                scores[0, np.load("y.npy")[0]] = -np.inf
+            np.save(f"{name}_{site}.npy", scores)
+        models += ["--model", name, *(f"{name}_{site}.npy" for site in ("a", "b", "val"))]
+    error = run(*models, "--labels", "y.npy")[2]
+    assert "cut_val.npy: expected a score of each row's label, got -inf" in error
+    assert "whole_val.npy" not in error
+
+
 def test_models_may_have_logits_and_probabilities(run):
     models = []
     for name, save in [("first", MODEL.predict_log_proba), ("second", MODEL.predict_proba)]:
@@ -90,9 +131,7 @@ def test_models_may_have_logits_and_probabilities(run):
         models += ["--model", name, *(f"{name}_{site}.npy" for site in ("a", "b", "val"))]
     status, out, error = run(*models, "--labels", "y.npy", "--json")
     assert status == 0
-    assert re.findall("warning: (.*): read as", error) == [
-        "second_a.npy, second_b.npy, second_val.npy"
-    ]
+    assert re.findall("warning: (.*): read as", error) == ["second"]
     first, second = json.loads(out).values()
     errors = sorted(one.pop("difference_standard_error") for one in (first, second))
     assert errors[0] == 0 < errors[1]

@@ -205,6 +205,24 @@ def test_missing_labels_are_named(kind, refused):
     assert refused("labels") == "labels: expected a label in each row, got none in row 5."
 
 
+@pytest.mark.parametrize("missing", ["NA", "na", "?"])
+def test_a_missing_value_among_numbers_is_named(missing, refused):
+    labels = Y.astype(str).astype(object)
+    labels[5] = missing
+    Path("y.csv").write_text("\n".join(labels))
+    assert f"got '{missing}' in row 5" in refused("y.csv")
+
+
+def test_names_in_quotes_may_come_after_a_blank(right):
+    Path("a.csv").write_text(
+        "\n".join(
+            [", ".join(f'"{name}"' for name in COLUMNS), *(", ".join(map(str, x)) for x in A)]
+        )
+    )
+    np.save("y.npy", NAMED)
+    assert right("a.csv", "b.csv", "--labels", "y.npy") == RIGHT
+
+
 def test_a_name_of_two_columns_is_no_label(refused):
     pd.DataFrame(A, columns=["dog", "dog", "cat"]).to_csv("a.csv", index=False)
     np.save("y.npy", np.array(["dog", "dog", "cat"])[Y])
@@ -241,5 +259,5 @@ def test_objects_are_not_unpickled(refused):
             return os.mkdir, ("unpickled",)
 
     np.save("y.npy", np.array([Object()] * 60), allow_pickle=True)
-    assert refused("y.npy").startswith("y.npy: expected a sound npy file")
+    assert "got Python objects, which are never loaded; save values.astype" in refused("y.npy")
     assert not Path("unpickled").exists()

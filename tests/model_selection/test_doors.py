@@ -12,6 +12,8 @@ from sklearn.dummy import DummyClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, KFold, LeaveOneOut, PredefinedSplit
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
@@ -143,6 +145,19 @@ def test_a_classifier_that_knows_more_classes():
 def test_an_error_that_no_candidate_escapes_stops_the_search(made, message):
     with pytest.raises((TypeError, ValueError), match=message):
         of_theirs(made())
+
+
+@pytest.mark.parametrize("made", [lambda: expected_scorer(A, B), lambda: PAScorer(views=np.tanh)])
+@pytest.mark.parametrize("model", [KNeighborsClassifier(), OneVsRestClassifier(MODEL)])
+@pytest.mark.filterwarnings("ignore")
+def test_several_labels_of_a_row_stop_the_search(made, model):
+    with pytest.raises((TypeError, ValueError), match="For several labels of a row compare one"):
+        of_theirs(made(), model, {}, (V[:, :3] > 0).astype(int))
+
+
+def test_labels_of_pixels_point_to_the_page():
+    with pytest.raises(ValueError, match="For classes of pixels, .* put the classes last"):
+        expected_score(MODEL.fit(V, v), A, B, V, np.zeros((len(V), 8, 8), dtype=int))
 
 
 @pytest.mark.parametrize("scoring", ["neg_log_loss", "neg_brier_score"])

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler, StandardScaler
+from sklearn.preprocessing import MinMaxScaler, StandardScaler, scale
 from skorch import (
     NeuralNet,
     NeuralNetBinaryClassifier,
@@ -29,6 +29,7 @@ from skorch.callbacks import (
     LRScheduler,
     TrainEndCheckpoint,
 )
+from skorch.helper import SliceDict
 from torch import nn
 
 from pa_select import PAEarlyStopping, PAScoring, class_scores, posterior_agreement
@@ -548,8 +549,10 @@ def test_a_net_on_the_cpu_touches_no_device(monkeypatch):
 
 @pytest.mark.parametrize("scaler", [StandardScaler(), MinMaxScaler((-5, 5))])
 @pytest.mark.parametrize("kind", [PAScoring, PAEarlyStopping])
-def test_raw_pairs_for_a_net_behind_a_scaler_are_warned_of(scaler, kind):
-    rows = X.astype(np.float64) * 160 + 40
+@pytest.mark.parametrize("far", [1, 3])
+def test_raw_pairs_for_a_net_behind_a_scaler_are_warned_of(scaler, kind, far):
+    # Each third column, or all of them, have other units.
+    rows = scale(X) * np.where(np.arange(64) % far, 1, 160) + 40 * (np.arange(64) % far == 0)
     steps = clone(scaler).fit(rows)
     raw = rows.astype(np.float32), (0.7 * rows).astype(np.float32)
     scaled = tuple(steps.transform(side).astype(np.float32) for side in raw)
@@ -580,3 +583,55 @@ def test_a_checkpoint_of_the_last_epoch_is_warned_of(kind, tmp_path):
         assert stored(0, 1)
     with pytest.warns(UserWarning, match="callbacks: expected PAEarlyStopping before"):
         assert not stored(1, 0)
+
+
+@pytest.mark.parametrize("kind", [Checkpoint, EarlyStopping])
+def test_another_best_epoch_does_not_win_without_a_word(kind, tmp_path):
+    options = {"dirname": str(tmp_path)} if kind is Checkpoint else {"patience": 100}
+
+    def first_epoch(net):
+        return net.history[-1, "epoch"] == 1
+
+    monitor = first_epoch if kind is Checkpoint else "first"
+    order = [Keeper(), kind(monitor=monitor, load_best=True, **options)]
+    if kind is EarlyStopping:
+        scored = EpochScoring(lambda net, *_: net.history[-1, "epoch"], name="first")
+        order.insert(1, scored)
+    pa = PAEarlyStopping(PAIR, guard=None)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", ".*callbacks: expected.*")
+        net = make(*order, pa, lr=0.5).fit(X, Y)
+    kept = callback(net, Keeper).states_[callback(net, PAEarlyStopping).best_epoch_ - 1]
+    assert same(kept, net.module_.state_dict())
+    with pytest.warns(UserWarning, match=f"PAEarlyStopping behind {kind.__name__}"):
+        make(pa, *order, lr=0.5).fit(X, Y)
+
+
+@pytest.mark.parametrize("column", ["pa", "pa_best"])
+@pytest.mark.parametrize("kind", [PAScoring, PAEarlyStopping])
+def test_a_callback_that_reads_our_columns_comes_behind(kind, column):
+    with pytest.raises(ValueError, match=f"expected {kind.__name__} before EarlyStop.*'{column}'"):
+        make(EarlyStopping(column, lower_is_better=False), kind(PAIR)).fit(X, Y)
+
+
+@pytest.mark.parametrize("loss", [nn.BCEWithLogitsLoss, nn.MultiLabelSoftMarginLoss])
+def test_several_labels_of_a_row_are_refused(loss):
+    one_hot = np.eye(10, dtype=np.float32)[Y]
+    several = np.maximum(one_hot, one_hot[::-1])
+    make(PAScoring(PAIR), kind=NeuralNet, criterion=loss, max_epochs=1).fit(X, one_hot)
+    with pytest.raises(ValueError, match="y: expected a label for each row, .* several labels"):
+        make(PAScoring(PAIR), kind=NeuralNet, criterion=loss).fit(X, several)
+
+
+def test_raw_parts_of_a_dict_are_warned_of():
+    class InParts(Module):
+        def forward(self, left, right):
+            return super().forward(torch.cat([left, right], 1))
+
+    def parts(rows):
+        return SliceDict(left=rows[:, :32], right=rows[:, 32:])
+
+    raw = [parts(160 * rows + 40) for rows in (X, OTHER)]
+    net = make(PAScoring(raw), max_epochs=1).set_params(module=InParts)
+    with pytest.warns(UserWarning, match="expected rows on the scale of the rows"):
+        net.fit(parts(X), Y)

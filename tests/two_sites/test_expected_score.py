@@ -15,7 +15,8 @@ from scipy.special import expit, log_softmax, logsumexp, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_wine
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.metrics import get_scorer, log_loss, make_scorer
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.naive_bayes import GaussianNB
@@ -286,6 +287,24 @@ def test_class_scores_of_two_versions_may_be_given(scoring):
         assert again.score == pytest.approx(found.score)
 
 
+@pytest.mark.parametrize("names", [["d", "c", "b", "a"], [40, 10, 30, 20]])
+@pytest.mark.parametrize("least", [0, 1])
+def test_columns_of_class_scores_are_found_by_name(names, least):
+    old, new, labelled, y = language_model()
+    labelled, y = labelled[y >= least], y[y >= least]
+    by_number = expected_score(None, old, new, labelled, y)
+    old, new, labelled = (pd.DataFrame(x, columns=names) for x in (old, new, labelled))
+    found = expected_score(None, old, new.iloc[::-1], labelled, np.array(names)[y])
+    assert found == pytest.approx(by_number, nan_ok=True)
+
+
+def test_class_scores_may_be_in_half_precision():
+    old, new, labelled, y = (torch.tensor(x) for x in language_model())
+    halves = (x.to(torch.bfloat16) for x in (old, new, labelled))
+    found, exact = expected_score(None, *halves, y), expected_score(None, old, new, labelled, y)
+    assert found.score == pytest.approx(exact.score, abs=0.02)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_the_change_of_a_quantised_model_is_expected(seed):
     a, _, labelled, y = language_model(seed, n=3000, n_labelled=1000)
@@ -307,6 +326,15 @@ def test_class_scores_that_are_wrong_are_named():
         ((old, new, labelled[:50], y), "y_val: expected"),
         ((np.exp(old), np.exp(new), np.exp(labelled), y), "expected logits or log-probabilities"),
         ((old[:, 0], new, labelled, y), "X_a: expected scores of shape"),
+        ((old, np.exp(new), labelled, y), "X_b: expected logits or log-probabilities"),
+        (
+            [
+                pd.DataFrame(x, columns=list(c))
+                for x, c in zip((old, new), ("abcd", "bacd"), strict=True)
+            ]
+            + [labelled, y],
+            "X_b: expected the columns of X_a in their order",
+        ),
     ):
         if message is None:
             assert (
@@ -497,8 +525,11 @@ def test_warnings_that_save_people():
     missing = b.copy()
     missing[3, 0] = np.nan
     forest = RandomForestClassifier(5, random_state=0).fit(X, y)
-    with pytest.warns(UserWarning, match="X_b: expected no missing values.* nan in row 3"):
-        expected_score(forest, a, missing, X, y)
+    expected_score(forest, a, missing, X, y)  # it takes missing values: no warning
+    imputed = make_pipeline(SimpleImputer(), Ridge())
+    expected_score(model, a, missing, X, y, adapter=imputed)
+    with pytest.raises(ValueError, match="X_b: expected no missing values.* nan in row 3, col"):
+        expected_score(model, a, missing, X, y)
 
 
 def test_a_pipeline_with_an_adapter_is_warned_of():

@@ -11,8 +11,14 @@ from sklearn.cross_decomposition import PLSRegression
 from sklearn.datasets import load_diabetes
 from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
-from sklearn.metrics import get_scorer, mean_absolute_error, root_mean_squared_error
-from sklearn.model_selection import GridSearchCV
+from sklearn.metrics import (
+    get_scorer,
+    make_scorer,
+    mean_absolute_error,
+    mean_squared_error,
+    root_mean_squared_error,
+)
+from sklearn.model_selection import GridSearchCV, PredefinedSplit
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.tree import DecisionTreeRegressor
@@ -260,6 +266,77 @@ def swapped_spectra(seed):
     y = X[:, 0] - X[:, 1] + 0.3 * rng.normal(size=150)
     X += 0.01 * rng.normal(size=X.shape)
     return X[:100], y[:100], X[100:] + 0.3 * rng.normal(size=(50, 20)), X[100:]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "scoring", [RMSE, "explained_variance", "neg_median_absolute_error", "r2"]
+)
+def test_expected_scores_stay_in_the_range_of_the_metric(scoring):
+    X, y, noisy, clean = swapped_spectra(0)
+    search = PASearchCV(Ridge(), {"alpha": [1e-8, 1e-2, 10]}, scoring=scoring)
+    search.fit(X, y, paired=(noisy, clean))
+    most = 0.0 if scoring.startswith("neg") else 1.0
+    assert search.expected_score_ == most
+    assert search.expected_interval_ is None or search.expected_interval_[1] <= most
+
+
+@pytest.mark.parametrize("offset", [1e6, 1e9])
+@pytest.mark.parametrize("weight", [None, 1.0])
+def test_targets_may_be_far_from_0(offset, weight):
+    X, there, y = spectra()
+    rows = X[300:], there[300:]
+    near, far = (Ridge().fit(X[:200], y[:200] + shift) for shift in (0.0, offset))
+    found = expected_score(far, *rows, X[200:300], y[200:300] + offset, scoring=RMSE)
+    known = expected_score(near, *rows, X[200:300], y[200:300], scoring=RMSE)
+    assert found == pytest.approx(known, rel=1e-4)
+    given = {} if weight is None else {"sample_weight": np.full(200, weight)}
+    search = PASearchCV(Ridge(), {}, scoring=RMSE, cv=3)
+    scores = [
+        search.fit(X[:200], y[:200] + shift, paired=rows, **given).expected_score_
+        for shift in (0.0, offset)
+    ]
+    assert scores[1] == pytest.approx(scores[0], rel=1e-4)
+
+
+def test_equal_weights_are_no_weights_and_rows_of_weight_0_do_not_count():
+    X, there, y = spectra()
+    folds, zero = np.arange(200) % 4, np.arange(200) % 3 == 0
+
+    def expected(rows, weight=None):
+        search = PASearchCV(Ridge(), {}, scoring=RMSE, cv=PredefinedSplit(folds[rows]))
+        params = {} if weight is None else {"sample_weight": weight[rows]}
+        search.fit(X[:200][rows], y[:200][rows], paired=(X[300:], there[300:]), **params)
+        return search.expected_score_
+
+    every, weight = np.full(200, True), np.ones(200)
+    assert expected(every, weight) == pytest.approx(expected(every))
+    assert expected(every, np.where(zero, 0.0, weight)) == pytest.approx(expected(~zero))
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e-60, 1e60, 1e200])
+def test_targets_without_a_square_are_refused(unit):
+    X, there, y = spectra()
+    model = Ridge().fit(X[:200], y[:200])
+    with pytest.raises(ValueError, match="y: expected targets of a size between .* another unit"):
+        expected_score(model, X[300:], there[300:], X[200:300], unit * y[200:300])
+    with pytest.raises(ValueError, match="y: expected targets of a size between .* another unit"):
+        PASearchCV(Ridge(), {}, cv=3).fit(X[:300], unit * y[:300], paired=(X[300:], there[300:]))
+
+
+@pytest.mark.parametrize("factor", [1.0, -1.0])
+def test_a_loss_of_a_user_may_be_negative(factor):
+    def likelihood(y, predicted):
+        return factor * np.mean(np.square(y - predicted)) - 1000
+
+    X, there, y = spectra()
+    model, rows = Ridge().fit(X[:200], y[:200]), (X[300:], there[300:], X[200:300], y[200:300])
+    scorer = make_scorer(likelihood, greater_is_better=False)
+    mse = make_scorer(mean_squared_error)  # someone forgot that less is better
+    found = expected_score(model, *rows, scoring=scorer)
+    known = expected_score(model, *rows, scoring=mse)
+    assert known.score > 1
+    assert found.score == pytest.approx(1000 - factor * known.score)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -98,7 +98,7 @@ def test_units_do_not_matter():
     np.testing.assert_allclose(*own, rtol=1e-9)
 
 
-@pytest.mark.parametrize("unit", [1e-9, 1e3, 1e6, 1e12])
+@pytest.mark.parametrize("unit", [1e-200, 1e-9, 1e3, 1e6, 1e12, 1e200])
 @pytest.mark.parametrize("every", [1, 2])
 def test_sites_may_measure_in_other_units(unit, every):
     X, _ = load_wine(return_X_y=True)
@@ -294,9 +294,17 @@ def test_missing_values_of_a_side_are_named(side):
     ):
         with pytest.raises(ValueError, match=f"{('X_a', 'X_b')[side]}: {message}"):
             call()
-    with pytest.raises(
-        ValueError, match="adapter: expected a regressor that takes missing values"
-    ):
-        SiteAdapter(Ridge()).fit(*sides[::-1])
+    imputes = make_pipeline(SimpleImputer(), Ridge())
+    nullable = [pd.DataFrame(x).convert_dtypes() for x in sides]
+    for adapter in (Ridge(), imputes)[: 2 - side]:
+        for given in (sides, nullable):
+            with pytest.raises(ValueError, match=rf"{('X_a', 'X_b')[side]}: .* rows \(3, 7\)"):
+                SiteAdapter(adapter).fit(*given[::-1])
     if side == 1:
-        SiteAdapter(make_pipeline(SimpleImputer(), Ridge())).fit(*sides[::-1])
+        # An adapter that imputes, for rows of other columns that no candidate predicts.
+        more = np.column_stack([sides[1], sides[1][:, 0]])
+        PASearchCV(model, {}, adapter=imputes, cv=2).fit(X, y, paired=(sides[0], more))
+        SiteAdapter(imputes).fit(*nullable[::-1])
+        adapter = SiteAdapter().fit(1.1 * sides[0], sides[0])
+        with pytest.raises(ValueError, match=r"X: expected finite values .* rows \(3, 7\)"):
+            adapter.transform(sides[1])

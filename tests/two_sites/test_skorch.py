@@ -273,3 +273,42 @@ def test_only_the_rows_that_were_cached_are_read_from_the_cache():
     assert next(net.forward_iter(np.ones(3))).tolist() == [0, 0]  # for the next scorer
     with cached_for_only(rows, object()):
         pass
+
+
+@pytest.mark.parametrize(
+    "scorer",
+    [
+        expected_scorer(A, B.astype(float)),
+        expected_scorer(*(x.astype(float) for x in (A, B))),
+        PAScorer(views=lambda rows: 1.1 * rows.astype(float)),
+    ],
+)
+def test_rows_in_another_precision_stop_a_search_of_scikit_learn(scorer):
+    with pytest.raises(ValueError, match=r'got float64; give X.astype."float32"'):
+        GridSearchCV(net(), {"lr": [0.1, 0.2]}, cv=2, scoring=scorer).fit(V, LABELS)
+
+
+@pytest.mark.parametrize("refit", [True, "committee"])
+def test_a_net_of_numbers_learns_targets_in_a_column(refit):
+    def seeded():
+        torch.manual_seed(0)
+        return torch.nn.Linear(13, 1)
+
+    model = NeuralNetRegressor(seeded, max_epochs=20, verbose=0)
+    target = (V[:, :1] - V[:, 1:2]).astype(np.float32)
+    by_sklearn = GridSearchCV(model, {"lr": [0.05, 0.1]}, cv=3).fit(V, target)
+    found = PASearchCV(model, {"lr": [0.05, 0.1]}, cv=3, refit=refit)
+    found.fit(V, target, paired=(A, B))
+    scores = (search.cv_results_["mean_test_score"] for search in (found, by_sklearn))
+    np.testing.assert_allclose(*scores, rtol=1e-3)
+    if refit is True:
+        assert found.score(V, target) > 0.5
+
+
+def test_a_dict_of_parts_points_to_slice_dict():
+    parts = [{"left": x[:, :6], "right": x[:, 6:]} for x in (V, A, B)]
+    model = net(InParts)
+    with pytest.raises(TypeError, match=r"X: expected rows .*SliceDict\(\*\*X\)"):
+        PASearchCV(model, {}, cv=2).fit(parts[0], LABELS, views=parts[0])
+    with pytest.raises(TypeError, match=r"paired.0.: expected the rows of one site.*SliceDict"):
+        PASearchCV(model, {}, cv=2).fit(SliceDict(**parts[0]), LABELS, paired=tuple(parts[1:]))

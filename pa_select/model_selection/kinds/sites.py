@@ -66,7 +66,8 @@ def make_sites(
     for name, (X_a, X_b) in _named(paired).items():
         places = [f"paired[{name!r}][{i}]" if name else f"paired[{i}]" for i in (0, 1)]
         check_not_missing(X_a, X, places[0], estimator)
-        check_not_missing(X_b, X, places[1], estimator, may_drop=adapter is not None)
+        if adapter is None or not has_own_columns(X_b, X_a):  # which no candidate predicts
+            check_not_missing(X_b, X, places[1], estimator, may_drop=adapter is not None)
         X_a, X_b = check_pairs(X_a, X_b, places[0], places[1], adapter)
         # Models that were fitted to a frame expect its names.
         X_a, X_b = named_like(X, X_a), named_like(X, X_b)
