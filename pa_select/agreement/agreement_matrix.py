@@ -9,7 +9,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from pa_select.agreement.inputs.suspicious_scores import warn_of_samples
+from pa_select.agreement.inputs.problem import Problem
+from pa_select.agreement.inputs.suspicious_scores import (
+    doubt_of_disjoint_pairs,
+    warn_of_samples,
+)
 from pa_select.agreement.inputs.validation import (
     check_frames,
     check_prior,
@@ -22,6 +26,7 @@ from pa_select.agreement.pairs.block import converted
 from pa_select.agreement.pairs.paired_scores import PairedScores
 from pa_select.agreement.solved_problems import solve_pairs
 from pa_select.utils.devices import resolve_device
+from pa_select.utils.messages import warn_caller
 from pa_select.utils.score_checks import check_same_shape
 from pa_select.utils.typing import Device, Floats, Matrix, Prior, Weights
 
@@ -109,7 +114,8 @@ def agreement_matrix(
     -----
     UserWarning
         If samples look like probabilities or, with the uniform prior, nearly all their
-        predictions are of one class. The message names the samples.
+        predictions are of one class. The message names the samples. If rows of two samples give
+        no class a positive probability.
 
     Examples
     --------
@@ -150,6 +156,7 @@ def agreement_matrix(
     first, second = np.triu_indices(len(samples))
     at_once = max(_ROWS_AT_ONCE // n, 1)
     results: list[Any] = []
+    doubts: list[str] = []
     for begin in range(0, len(first), at_once):
         a, b = first[begin : begin + at_once], second[begin : begin + at_once]
         zeros = np.zeros(len(a), dtype=np.int64)
@@ -157,7 +164,14 @@ def agreement_matrix(
         totals = np.full(len(a), weight.sum())
         names = list(zip(a.tolist(), b.tolist(), strict=True))
         solved = solve_pairs(pairs, checked, totals, tol, certify=certify, names=names)
+        for (i, j), result in zip(names, solved, strict=True):
+            if i != j and not doubts:
+                both = Problem(samples[i], samples[j], weight)
+                named = f"list_of_scores[{i}] and list_of_scores[{j}]"
+                doubts = doubt_of_disjoint_pairs(both, result.terms, named)
         results += [(r.score, r.beta, r.agreement_rate, r.standard_error, r.gap) for r in solved]
+    for message in doubts:
+        warn_caller(message)
     scores, betas, rates, errors, gaps = np.empty((5, len(samples), len(samples)))
     for matrix, values in zip(
         (scores, betas, rates, errors, gaps), zip(*results, strict=True), strict=True

@@ -279,6 +279,13 @@ def test_pairs_that_share_no_class_above_a_floor_are_counted(prior, n_disjoint, 
     assert found.score < others.score - 0.3
 
 
+def test_a_matrix_counts_them_too():
+    a, b = top_five(2)
+    (text,) = said(agreement_matrix, [a, a + 0.1, b])
+    assert text.startswith("list_of_scores[0] and list_of_scores[2]: expected pairs of which both")
+    assert "got 2 of 200 pairs that share none" in text
+
+
 def test_the_command_line_counts_them_too(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for name, scores in zip("ab", top_five(2), strict=True):

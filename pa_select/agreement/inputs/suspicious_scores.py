@@ -103,8 +103,7 @@ def doubt_of_disjoint_pairs(problem: Problem, terms: Floats, names: str) -> list
     `terms` are what the pairs contribute to the agreement: those that cost little are no reason to
     warn, unless they took all of it, so that every term is 0.
     """
-    none_is_left = np.abs(terms).max(initial=0.0) < _ROUNDING
-    if terms.min(initial=0.0) > -_COSTLY and not none_is_left:
+    if not may_be_disjoint(terms):
         return []
     apart = np.zeros(len(problem.a), dtype=bool)
     for rows, x, y in _in_blocks(problem):
@@ -125,6 +124,12 @@ def doubt_of_disjoint_pairs(problem: Problem, terms: Floats, names: str) -> list
         "class's part of the rest of the probability. The lower the floor, the more such a pair "
         "costs."
     ]
+
+
+def may_be_disjoint(terms: Floats) -> bool:
+    """Whether some pair costs much of the agreement, or all of it is gone."""
+    none_is_left = np.abs(terms).max(initial=0.0) < _ROUNDING
+    return bool(terms.min(initial=0.0) <= -_COSTLY or none_is_left)
 
 
 def _apart_by_floors(problem: Problem) -> Mask:
