@@ -15,11 +15,18 @@ from sklearn.utils.validation import _num_samples
 
 from pa_select.pairing import pair_environments, pair_within_label
 from pa_select.scores import class_scores
-from pa_select.scores.class_scores import cached_for_only
+from pa_select.scores.class_scores import NoClassifierError, cached_for_only
 from pa_select.utils.arrays import check_column, check_weight, stacked
 from pa_select.utils.devices import resolve_device
 from pa_select.utils.estimators import SavedWithVersions
-from pa_select.utils.frames import check_columns, check_view, is_shifted, look_up, view_of
+from pa_select.utils.frames import (
+    check_columns,
+    check_not_missing,
+    check_view,
+    is_shifted,
+    look_up,
+    view_of,
+)
 from pa_select.utils.messages import warn_once_by
 from pa_select.utils.scorers import NoThreshold, called_as_scorer, stop_search
 from pa_select.utils.typing import (
@@ -273,9 +280,15 @@ class PAScorer(_NoScorer, NoThreshold, SavedWithVersions, BaseEstimator):
             return stop_search(TypeError(why))
         try:
             plan = self._plan(X, y, environments, sample_weight)
+            for number, rows in enumerate(plan.samples):
+                name = "views" if self.paired is None else f"paired[{number}]"
+                check_not_missing(rows, X, name, estimator)
         except Exception as error:  # whatever the classifier
             return stop_search(error)
-        pairs = self._scored(plan, estimator, X)
+        try:
+            pairs = self._scored(plan, estimator, X)
+        except NoClassifierError as error:
+            return stop_search(error)
         # The posteriors of a classifier fitted to one class are all 1, and the agreement on rows
         # of one class is 0, but for rounding.
         none = pairs.a.shape[1] == 1 or plan.is_of_one_class

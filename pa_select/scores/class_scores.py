@@ -32,6 +32,10 @@ _HINTS = {
 }
 
 
+class NoClassifierError(TypeError):
+    """An estimator without scores of classes, whatever it was fitted to."""
+
+
 def class_scores(estimator: Model, X: Rows, *, batch_size: int = 1024) -> tuple[Any, Array]:
     """Compute a fitted classifier's scores, one column for each class.
 
@@ -110,7 +114,7 @@ def class_scores(estimator: Model, X: Rows, *, batch_size: int = 1024) -> tuple[
 
     name = type(final).__name__
     if not _is_classifier(estimator):
-        raise TypeError(
+        raise NoClassifierError(
             f"estimator: expected a classifier, got {name}. A classifier has classes_, predict, "
             "and predict_proba or decision_function; a class with BaseEstimator and "
             "ClassifierMixin as bases makes one of a function. For scores in files see the "
@@ -122,7 +126,7 @@ def class_scores(estimator: Model, X: Rows, *, batch_size: int = 1024) -> tuple[
         check_is_fitted(estimator)
     classes = getattr(estimator, "classes_", None)
     if isinstance(classes, list) or getattr(final, "multilabel_", False):
-        raise TypeError(
+        raise NoClassifierError(
             f"estimator: expected a classifier of one output, got {name} fitted to several."
             + OF_LABELS
         )

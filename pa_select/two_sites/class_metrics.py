@@ -24,6 +24,8 @@ _RATIOS: dict[Any, Callable[[Tensor, Tensor, Tensor, float], tuple[Tensor, Tenso
         beta**2 * true + predicted,
     ),
 }
+#: Means of a loss of each row, which are defined whatever classes the labels have.
+LOSSES = (metrics.log_loss, metrics.brier_score_loss)
 # Options of these metrics that the formula has.
 _KNOWN_OPTIONS = {"average", "beta", "pos_label"}
 

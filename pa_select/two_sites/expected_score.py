@@ -14,7 +14,7 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import get_scorer
 
-from pa_select.scores.class_scores import cached_for_only
+from pa_select.scores.class_scores import NoClassifierError, cached_for_only
 from pa_select.scores.precomputed import NoProbabilitiesError
 from pa_select.two_sites.paired_rows import (
     aligned_pairs,
@@ -26,7 +26,13 @@ from pa_select.two_sites.paired_rows import (
     warn_of_other_rows,
 )
 from pa_select.two_sites.site_adapter import SiteAdapter, cross_adapted
-from pa_select.two_sites.trained import ExpectedScore, doubts_of_labels, estimates
+from pa_select.two_sites.trained import (
+    ExpectedScore,
+    check_metric,
+    doubt_of_few_labels,
+    doubts_of_labels,
+    estimates,
+)
 from pa_select.utils.arrays import as_numbers, as_numpy, check_column, labels_of, stacked
 from pa_select.utils.estimators import SavedWithVersions, named_estimators
 from pa_select.utils.frames import check_columns, check_not_missing
@@ -322,7 +328,8 @@ class ExpectedScorer(NoThreshold, SavedWithVersions, BaseEstimator):
     def __call__(self, estimator: Model, X: Rows, y: Labels | None = None) -> float:
         """Return the expected score of a fitted model; its labelled rows are X and y."""
         stopped: float
-        try:  # what is wrong with the pairs is so for every model
+        try:  # what is wrong with the pairs, the labels or the metric is so for every model
+            check_metric(estimator, X, y, self.scoring)
             X_a, X_b = self._rows()
             check_columns(X_a, X, "X_a")
             for name, rows in (("X_a", X_a), ("X_b", X_b)):
@@ -331,12 +338,13 @@ class ExpectedScorer(NoThreshold, SavedWithVersions, BaseEstimator):
             stopped = stop_search(error)
             return stopped
         # A search scores hundreds of models: warnings of the pairs come once.
-        warnings: list[str] = []
+        warnings = doubt_of_few_labels(estimator, X)
         try:
             with cached_for_only(X, estimator):
                 given = X_a, X_b, X, y, self.scoring
-                (expected,) = estimates([estimator], *given, warnings=warnings).values()
-        except NoProbabilitiesError as error:
+                found = estimates([estimator], *given, warnings=warnings, of_fold=True)
+                (expected,) = found.values()
+        except (NoProbabilitiesError, NoClassifierError) as error:
             stopped = stop_search(error)
             return stopped
         if warnings:
@@ -388,13 +396,22 @@ def expected_scorer(
     ------
     ValueError
         If `X_a` and `X_b` are not two measurements of the same objects. A search stops with the
-        reason if its model has no probabilities and the metric needs them.
+        reason at its first score if no candidate could have one: the metric does not take the
+        labels of the fold, the estimator is no classifier or has no probabilities that the metric
+        needs, or the pairs have missing or infinite values that it does not take.
 
     Warns
     -----
     UserWarning
-        As `expected_score` for the pairs. In a search the warning that the paired objects seem
-        to have other classes than a test fold comes once, for the first such model.
+        As `expected_score` for the pairs. In a search the first of the warnings of a fold comes
+        once, such as that the paired objects seem to have other classes than the fold, or that the
+        fold has fewer labelled rows than twice the classes.
+
+    Notes
+    -----
+    Rows of a test fold whose class the fold's model does not know are missed, as in `PASearchCV`,
+    even if it knows none. Columns of classes that the fold lacks count in the log-loss and in the
+    Brier score.
 
     See Also
     --------

@@ -334,6 +334,32 @@ def test_lapses_leave_other_calibrations_nearly_as_they_are():
         assert scaled * factor == pytest.approx(calibrating_beta(labelled, y), rel=1e-6)
 
 
+def test_a_wrong_label_or_an_unknown_class_is_no_absurd_score():
+    # Posteriors of few rows are nearly certain if all but one row are predicted right.
+    y = np.arange(30) % 3
+    labelled = log_softmax(0.3 * np.eye(3)[y], axis=1)
+    labelled[0] = log_softmax([0.0, 2.7, 0.1])
+    found_warnings = []
+    (found,) = estimates(
+        Scores(3), labelled + 0.1, labelled, labelled, y, warnings=found_warnings
+    ).values()
+    assert found.beta > 20  # so the label's posterior is below 1e-20
+    assert not found_warnings
+    # A class that the model lacks has a score as low as the lowest one.
+    sure = 50 * np.eye(3)[y]
+    sure[1:3] = 0
+    estimates(
+        Scores(3),
+        sure + 1,
+        sure,
+        sure,
+        np.where(y + np.arange(30) == 31, 3, y),
+        warnings=found_warnings,
+    )
+    (message,) = found_warnings
+    assert "y_val: expected classes of Scores, got other labels in 1 of 30" in message
+
+
 def test_the_biases_make_posteriors_believe_in_each_class_as_often_as_it_occurs():
     rng = np.random.default_rng(4)
     posterior, y = rng.dirichlet([1, 2, 3, 4], 5000), rng.choice(4, 5000, p=[0.4, 0.3, 0.2, 0.1])
