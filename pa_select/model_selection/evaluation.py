@@ -263,7 +263,7 @@ def check_some_succeeded(
         message = _undefined_split(first, table, metric, data, tests, sites)
     raise ValueError(
         f"No candidate has a finite {metric!r} in all splits. The first: "
-        f"{message or 'its scoring failed'}."
+        f"{(message or 'its scoring failed').removesuffix('.')}."
     )
 
 

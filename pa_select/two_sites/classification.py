@@ -13,7 +13,12 @@ from sklearn.metrics import accuracy_score, check_scoring
 from pa_select.agreement.posteriors import posteriors as posteriors_at
 from pa_select.scores.class_scores import columns_of
 from pa_select.scores.precomputed import RecordedClassifier, joined, row_numbers
-from pa_select.two_sites.class_metrics import LOSSES, of_probabilities, value_and_gradient
+from pa_select.two_sites.class_metrics import (
+    LOSSES,
+    SHARES,
+    of_probabilities,
+    value_and_gradient,
+)
 from pa_select.two_sites.score_of_units import (
     LabelledRows,
     ScoreOfUnits,
@@ -200,7 +205,12 @@ class Classification:
 
     def in_range(self, scorer: Scorer, score: float) -> float:
         """Return an expected score that the metric can have."""
-        return min(max(score, 0.0), 1.0) if is_accuracy(scorer) else score
+        metric, sign = getattr(scorer, "_score_func", None), getattr(scorer, "_sign", 1)
+        if metric in LOSSES:
+            return min(score, 0.0) if sign == -1 else max(score, 0.0)
+        is_share = metric in SHARES and not getattr(scorer, "_kwargs", {}).get("adjusted")
+        low, high = sorted((0.0, float(sign)))
+        return min(max(score, low), high) if is_share or is_accuracy(scorer) else score
 
     def disagreement(self, outputs_a: Outputs, outputs_b: Outputs) -> float:
         """Return the share of pairs whose rows are predicted to belong to different classes."""

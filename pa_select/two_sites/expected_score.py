@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import compress
 from pickle import PicklingError
 from typing import Any
 
@@ -17,6 +16,7 @@ from sklearn.metrics import get_scorer
 from pa_select.scores.class_scores import NoClassifierError, cached_for_only
 from pa_select.scores.precomputed import NoProbabilitiesError
 from pa_select.two_sites.paired_rows import (
+    aligned_by_index,
     aligned_pairs,
     check_pairs,
     doubts_of_pairing,
@@ -41,6 +41,7 @@ from pa_select.utils.score_checks import check_matrix, check_same_shape, look_li
 from pa_select.utils.scorers import NoThreshold, called_as_scorer, stop_search
 from pa_select.utils.typing import (
     Adapter,
+    Array,
     Estimators,
     Groups,
     Labels,
@@ -88,9 +89,9 @@ def expected_score(
     X_val : array-like or torch Dataset of m rows
         Labelled rows from the site of `X_a` that the estimators were not fitted to.
     y_val : array-like of shape (m,), or None
-        Their labels; without estimators the numbers of columns, from 0, or classes of which each
-        column has one, in sorted order. None: the labels of the Dataset `X_val`, whose items are
-        (row, label).
+        Their labels; without estimators the names of the columns of DataFrames, or the numbers of
+        columns, from 0, or classes of which each column has one, in sorted order. None: the labels
+        of the Dataset `X_val`, whose items are (row, label).
     scoring : str or callable, default=None
         A scorer of scikit-learn, by name or as made by ``make_scorer``; for classifiers the
         metric must take sample weights. None: the metric of the fitted search or searches, if
@@ -266,14 +267,17 @@ def _of_class_scores(
     for name, value, default in (("adapter", adapter, None), ("reference", reference, "ensemble")):
         if value is not default and value not in (default, "self"):
             raise ValueError(f"{name}: expected {default!r} for class scores, got {value!r}.")
-    given = {"X_a": old, "X_b": new, "X_val": old_val}
+    for rows, name in ((new, "X_b"), (old_val, "X_val")):
+        if hasattr(rows, "columns") and hasattr(old, "columns"):
+            check_columns(rows, old, name, "X_a")
+    given = {"X_a": old, "X_b": aligned_by_index(new, old, "X_b", "X_a"), "X_val": old_val}
     scores = {name: np.asarray(as_numbers(as_numpy(x), name), float) for name, x in given.items()}
     for name, matrix in scores.items():
         check_matrix(matrix, name)
     a, b, val = scores.values()
     check_same_shape(a.shape, b.shape, "X_a", "X_b")
     check_same_shape(a.shape[1:], val.shape[1:], "X_a", "X_val")
-    probable = list(compress(scores, look_like_probabilities(val, a, b)))
+    probable = [name for name, matrix in scores.items() if look_like_probabilities(matrix)[0]]
     if probable:
         raise ValueError(
             f"{', '.join(probable)}: expected logits or log-probabilities, got rows that sum to "
@@ -281,22 +285,38 @@ def _of_class_scores(
         )
     y = check_column(labels_of(old_val, y_val, "X_val"), len(val), "y_val")
     classes, n_classes = np.unique(y), val.shape[1]
-    if len(classes) != n_classes:
+    named = _labels_of_columns(old, classes)
+    if named is not None:
+        classes = named
+    elif len(classes) != n_classes:
         if y.dtype.kind not in "iub" or not 0 <= classes[0] <= classes[-1] < n_classes:
             raise ValueError(
                 f"y_val: expected numbers of the {n_classes} columns of X_val, from 0, or labels "
-                f"of {n_classes} classes, got {len(classes)} classes such as {classes[0]!r}."
+                f"of {n_classes} classes, got {len(classes)} such as {classes.tolist()[0]!r}."
             )
         classes = np.arange(n_classes)
     warnings: list[str] = []
-    model, rows = _ScoresAsRows(classes), (a, b, val, y)
-    expected = estimates([model], *rows, scoring, groups=groups, warnings=warnings)
+    model, rows = {"the model": _ScoresAsRows(classes)}, (a, b, val, y)
+    expected = estimates(model, *rows, scoring, groups=groups, warnings=warnings)
     doubts = [*doubts_of_pairing(a, b, "X_a", "X_b"), *warnings]
     for message in [*doubts, *doubts_of_labels(expected, "X_val", "y_val")]:
         warn_caller(message)
     warn_of_few(len(a), "rows")
     (one,) = expected.values()
     return one
+
+
+def _labels_of_columns(scores: Any, labels: Array) -> Array | None:
+    """Return the classes of the columns of a DataFrame; None if their names lack some label."""
+    known = {str(label): label for label in labels.tolist()}
+    names = list(map(str, getattr(scores, "columns", ())))
+    if not known.keys() <= set(names):
+        return None
+    kind = type(next(iter(known.values())))
+    try:  # a class without a row is called as the others are
+        return np.array([known.get(name, kind(name)) for name in names])
+    except ValueError:
+        return None
 
 
 def _warn_of_adapters(estimators: Estimators) -> None:

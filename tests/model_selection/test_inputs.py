@@ -177,6 +177,10 @@ def search(**params):
         ({"device": "abacus"}, "device"),
         ({"memory": 3}, "'memory' parameter of PASearchCV must be"),
         (
+            {"environments": HALVES, "sample_weight": (np.asarray(HALVES) == HALVES[0]) * 1.0},
+            "sample_weight: expected a pair of two rows of positive weight, got none",
+        ),
+        (
             {"selection": "worst_environment", "views": X},
             "environments: expected some in fit.* with selection='worst_environment', got None",
         ),
