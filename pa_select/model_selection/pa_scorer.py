@@ -140,8 +140,9 @@ class PAScorer(_NoScorer, NoThreshold, SavedWithVersions, BaseEstimator):
 
     Searches of scikit-learn turn an error of a scorer into a score of nan and a warning for each
     fold. So the parameters are checked when the scorer is made, and a search stops at its first
-    score if the estimators are regressors, if a view fails, or if a fold has nothing to compare,
-    for example rows of only one environment.
+    score if the estimators are no classifiers of one output, if a view fails, if pairs or views
+    have missing or infinite values that they do not take, or if a fold has nothing to compare, for
+    example rows of only one environment.
 
     References
     ----------

@@ -43,8 +43,9 @@ from pa_select.utils.typing import (
     Scorer,
 )
 
-# With fewer labelled rows for each class, calibrations are clearly wrong; numbers count as two.
-_FEWEST_ROWS_PER_CLASS = 2
+# With fewer labelled rows for each class, and fewer than so many, calibrations are clearly wrong.
+# Targets that are numbers count as two classes.
+_FEWEST_ROWS_PER_CLASS, _FEW_ROWS = 2, 20
 
 
 class ExpectedScore(NamedTuple):
@@ -208,7 +209,7 @@ def check_metric(estimator: Any, X: Rows, y: Labels | None, scoring: str | Score
 def doubt_of_few_labels(estimator: Any, X: Rows) -> list[str]:
     """Return what to warn of if the labelled rows of a fold hardly calibrate an estimator."""
     n, n_classes = _num_samples(X), len(getattr(estimator, "classes_", "ab"))
-    fewest = _FEWEST_ROWS_PER_CLASS * n_classes
+    fewest = min(_FEWEST_ROWS_PER_CLASS * n_classes, _FEW_ROWS)
     if n >= fewest:
         return []
     return [

@@ -321,6 +321,9 @@ def test_the_expected_score_warns_once_of_folds_with_few_labels():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         expected_scorer(A, B)(LogisticRegression().fit(V, v), V[:6], v[:6])
+        # One inverse temperature needs no more rows for more classes.
+        many = np.arange(len(V)) % 40
+        expected_scorer(A, B)(LogisticRegression().fit(V, many), V[:40], many[:40])
 
 
 class Likely(LogisticRegression):
