@@ -393,8 +393,9 @@ def agreements_of(
 
     from pa_select.agreement.inputs.problem import Problem
     from pa_select.agreement.inputs.suspicious_scores import (
+        COSTLY,
+        ROUNDING,
         doubt_of_disjoint_pairs,
-        may_be_disjoint,
     )
     from pa_select.agreement.pooled_agreement import pooled_agreement
 
@@ -421,7 +422,9 @@ def agreements_of(
             failures[candidate] = result.failure
             continue
         _enter(result, candidate, columns, terms)
-        if not doubts and not is_zero and may_be_disjoint(result.terms):
+        # Without a pair that takes much of the agreement, or all of it, there is none to look for.
+        is_taken = result.score < ROUNDING or result.terms.min(initial=0.0) <= -COSTLY
+        if not doubts and not is_zero and is_taken:
             stack = as_tensor(stacks[i])
             a, b = stack[pairs.row_a], stack[pairs.row_b]
             name = f"class scores of candidate {candidate}"
