@@ -105,7 +105,8 @@ def check_some_score(table: Mapping[str, Any], metric: str) -> None:
     if not np.isfinite(table.get(f"mean_test_{metric}", 0.0)).any():
         raise ValueError(
             f"scoring: expected a candidate with a finite {metric!r} in every split of cv, got "
-            "none; the metric may not be defined on such small test folds."
+            "none; the metric may not be defined on such small test folds, or for this "
+            "estimator: the search's warnings say why."
         )
 
 

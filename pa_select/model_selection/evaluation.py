@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils import _safe_indexing
 from sklearn.utils.parallel import delayed
 
 from pa_select.model_selection.checkpoint import Checkpoint, NotKept
@@ -23,6 +24,7 @@ from pa_select.utils.sklearn_private import (
     Callbacks,
     _check_method_params,
     _MultimetricScorer,
+    _num_samples,
     _score,
 )
 from pa_select.utils.typing import Array, ErrorScore, Estimator, Ints, Scoring
@@ -244,24 +246,35 @@ def check_some_succeeded(
     first = with_parameters(estimator, table["params"][0])
     first.fit(X, y, **data.fit_params)
     if message is None:
-        scorer = data.scorer
-        if isinstance(scorer, _MultimetricScorer):
-            # The search's own would turn the error into nan.
-            scorer = _MultimetricScorer(scorers=scorer._scorers, raise_exc=True)
-        params = _check_method_params(X, params=data.score_params)
         try:
-            _score(first, X, y, scorer, params, "raise")
+            _scored_again(first, data)
         except Exception as error:
             raise named_error(error, "scoring") from error
-        message = _undefined_split(table, metric, data, tests, sites)
+        message = _undefined_split(first, table, metric, data, tests, sites)
     raise ValueError(
         f"No candidate has a finite {metric!r} in all splits. The first: "
-        f"{message or 'its scoring failed'}."
+        f"{(message or 'its scoring failed').removesuffix('.')}."
     )
 
 
+def _scored_again(fitted: Estimator, data: Data, rows: Ints | None = None) -> Any:
+    """Score an estimator on some rows, or all; the error passes, which the search made nan."""
+    scorer, X, y = data.scorer, data.samples[0], data.y
+    if isinstance(scorer, _MultimetricScorer):
+        scorer = _MultimetricScorer(scorers=scorer._scorers, raise_exc=True)
+    if rows is not None:
+        X, y = _safe_indexing(X, rows), _safe_indexing(y, rows)
+    params = _check_method_params(data.samples[0], data.score_params, rows)
+    return _score(fitted, X, y, scorer, params, "raise")
+
+
 def _undefined_split(
-    table: dict[str, Any], metric: str, data: Data, tests: Sequence[Ints], sites: Array | None
+    first: Estimator,
+    table: dict[str, Any],
+    metric: str,
+    data: Data,
+    tests: Sequence[Ints],
+    sites: Array | None,
 ) -> str | None:
     """Say in which split, and at which site, the first candidate has no score, and why."""
     for split, test in enumerate(tests):
@@ -278,6 +291,14 @@ def _undefined_split(
                 "as roc_auc is not defined without rows of the other class. Leave such rows out, "
                 "join sites, or choose by another metric, such as 'accuracy'"
             )
+            return message
+        rest = np.setdiff1d(np.arange(_num_samples(data.samples[0])), test)
+        try:
+            params = _check_method_params(data.samples[0], data.fit_params, rest)
+            X, y = (_safe_indexing(rows, rest) for rows in (data.samples[0], data.y))
+            _scored_again(clone(first).fit(X, y, **params), data, test)
+        except Exception as error:
+            message += f" ({str(error).strip().removesuffix('.')})"
         return message
     return None
 

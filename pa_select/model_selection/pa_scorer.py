@@ -18,7 +18,14 @@ from pa_select.scores import class_scores
 from pa_select.scores.class_scores import cached_for_only
 from pa_select.utils.arrays import check_column, check_weight, resolve_device, stacked
 from pa_select.utils.estimators import SavedWithVersions
-from pa_select.utils.frames import check_columns, check_view, is_shifted, look_up, view_of
+from pa_select.utils.frames import (
+    check_columns,
+    check_not_missing,
+    check_view,
+    is_shifted,
+    look_up,
+    view_of,
+)
 from pa_select.utils.messages import warn_once_by
 from pa_select.utils.scorers import NoThreshold, called_as_scorer, stop_search
 from pa_select.utils.typing import (
@@ -132,8 +139,9 @@ class PAScorer(_NoScorer, NoThreshold, SavedWithVersions, BaseEstimator):
 
     Searches of scikit-learn turn an error of a scorer into a score of nan and a warning for each
     fold. So the parameters are checked when the scorer is made, and a search stops at its first
-    score if the estimators are regressors, if a view fails, or if a fold has nothing to compare,
-    for example rows of only one environment.
+    score if the estimators are no classifiers of one output, if a view fails, if pairs or views
+    have missing or infinite values that they do not take, or if a fold has nothing to compare, for
+    example rows of only one environment.
 
     References
     ----------
@@ -272,6 +280,9 @@ class PAScorer(_NoScorer, NoThreshold, SavedWithVersions, BaseEstimator):
             return stop_search(TypeError(why))
         try:
             plan = self._plan(X, y, environments, sample_weight)
+            for number, rows in enumerate(plan.samples):
+                name = "views" if self.paired is None else f"paired[{number}]"
+                check_not_missing(rows, X, name, estimator)
         except Exception as error:  # whatever the classifier
             return stop_search(error)
         try:

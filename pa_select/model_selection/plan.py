@@ -188,6 +188,10 @@ class Plan:
         self.pairs = self.layout.pooled(
             comparison.compared, weight if comparison.pairs_have_weights else None
         )
+        if len(self.pairs.weight) and not self.pairs.weight.any():
+            raise ValueError(
+                "sample_weight: expected a pair of two rows of positive weight, got none."
+            )
         extras = list(comparison.extra_test_rows) or [[] for _ in splits]
         if n_disjoint(splits) <= 1 and not self._are_rates():
             # Splits of the same rows do not show how a score varies.

@@ -20,10 +20,6 @@ from pa_select.utils.typing import Array, Floats, Ints, Predictor, Rows
 _ROUNDED = 0.01
 
 
-class NoProbabilitiesError(TypeError):
-    """A metric of probabilities of a classifier that has none."""
-
-
 class _KnownPredictions(BaseEstimator):
     """Returns what was predicted for some rows; X has the numbers of these rows."""
 
@@ -99,7 +95,7 @@ class RecordedClassifier(ClassifierMixin, _KnownPredictions):
         if self.probabilities is not None:
             return self.probabilities[X[:, 0]]
         if self.without_probabilities:
-            raise NoProbabilitiesError(
+            raise TypeError(
                 "scoring: expected a metric of predicted classes or decision values, got one of "
                 f"probabilities, and {self.without_probabilities} has no predict_proba. Give it "
                 "probabilities with CalibratedClassifierCV, or choose a metric such as accuracy."

@@ -24,6 +24,17 @@ _RATIOS: dict[Any, Callable[[Tensor, Tensor, Tensor, float], tuple[Tensor, Tenso
         beta**2 * true + predicted,
     ),
 }
+#: Metrics between 0 and 1, but for options that adjust them.
+SHARES = (
+    *_RATIOS,
+    metrics.accuracy_score,
+    metrics.average_precision_score,
+    metrics.balanced_accuracy_score,
+    metrics.roc_auc_score,
+    metrics.top_k_accuracy_score,
+)
+#: Means of a loss of each row, which are defined whatever classes the labels have.
+LOSSES = (metrics.log_loss, metrics.brier_score_loss)
 # Options of these metrics that the formula has.
 _KNOWN_OPTIONS = {"average", "beta", "pos_label"}
 

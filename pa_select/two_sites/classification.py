@@ -11,7 +11,12 @@ from sklearn.metrics import accuracy_score, check_scoring
 
 from pa_select.scores.class_scores import columns_of
 from pa_select.scores.precomputed import RecordedClassifier, joined, row_numbers
-from pa_select.two_sites.class_metrics import of_probabilities, value_and_gradient
+from pa_select.two_sites.class_metrics import (
+    LOSSES,
+    SHARES,
+    of_probabilities,
+    value_and_gradient,
+)
 from pa_select.two_sites.score_of_units import (
     LabelledRows,
     ScoreOfUnits,
@@ -31,8 +36,10 @@ _LEAST = 1e-12
 # So many of the labelled rows are expected to have a label that says nothing of the scores. More
 # helps where labels or scores have tails, and costs a little with few rows of a good model.
 _LAPSES = 0.1
-# A label of a smaller probability is a lapse for sure: no classifier is as certain with reason.
-_ABSURD = 1e-20
+# A label of a smaller probability, and so many times farther below the highest score than scores
+# usually are, is a lapse for sure. One of a smaller probability may be an error of a label: if all
+# others are predicted right, the posteriors are nearly certain.
+_ABSURD, _FAR = 1e-20, 10.0
 # So is one of several classes that tie at the lowest score, if it is so much less probable than a
 # lapse: a class that is not among the most probable ones.
 _CLEARLY = 1e-3
@@ -90,6 +97,28 @@ class Classification:
             raise
         except Exception:  # the metric does not like these labels; it will say so for real ones
             return
+
+    def perfect(self, y: Array, classes: Array) -> RecordedClassifier:
+        """Return a classifier of these classes, and the labels, that predicts the labels."""
+        classes = np.unique(np.concatenate([y, classes]))
+        posterior = (y[:, None] == classes).astype(np.float64)
+        return RecordedClassifier(classes, posterior, y, posterior)
+
+    def score(self, scorer: Scorer, model: RecordedClassifier, y: Array) -> float:
+        """Score a classifier on labelled rows.
+
+        scikit-learn's losses refuse columns of classes that no label has; their formulas take
+        them.
+        """
+        try:
+            return float(scorer(model, row_numbers(np.arange(len(y))), y))
+        except ValueError:
+            if getattr(scorer, "_score_func", None) not in LOSSES:
+                raise
+            scored = self.closed_form(scorer, self.known_labels(model, y), model, is_counted=False)
+            if scored is None or not np.isfinite(scored.score):
+                raise
+            return scored.score
 
     def output(self, estimator: Predictor, X: Rows, scorer: Scorer) -> RecordedClassifier:
         """Record what a classifier predicts for X; the columns are its sorted classes."""
@@ -174,7 +203,11 @@ class Classification:
 
     def in_range(self, scorer: Scorer, score: float) -> float:
         """Return an expected score that the metric can have."""
-        return min(max(score, 0.0) if is_accuracy(scorer) else score, best_score(scorer))
+        is_share = getattr(scorer, "_score_func", None) in SHARES
+        if getattr(scorer, "_kwargs", {}).get("adjusted") or getattr(scorer, "_sign", 1) == -1:
+            is_share = False
+        low = 0.0 if is_share or is_accuracy(scorer) else -np.inf
+        return min(max(score, low), best_score(scorer))
 
     def disagreement(self, outputs_a: Outputs, outputs_b: Outputs) -> float:
         """Return the share of pairs whose rows are predicted to belong to different classes."""
@@ -262,7 +295,11 @@ def lapses(scores: Floats, columns: Index, beta: float) -> Ints:
     of_label = posterior[np.arange(n), columns]
     low = scores[np.arange(n), columns] == scores.min(axis=1)
     low &= (scores == scores.min(axis=1, keepdims=True)).sum(axis=1) > 1
-    limit = np.where(low, max(_ABSURD, _CLEARLY * _LAPSES / (n * n_classes)), _ABSURD)
+    below = scores.max(axis=1, keepdims=True) - scores
+    usual = below[np.isfinite(below) & (below > 0)]
+    is_far = below[np.arange(n), columns] > _FAR * np.median(usual)
+    limit = np.where(is_far, _ABSURD, 0.0)
+    limit[low] = max(_ABSURD, _CLEARLY * _LAPSES / (n * n_classes))
     return np.flatnonzero(of_label < limit)
 
 

@@ -26,7 +26,13 @@ from pa_select.two_sites.paired_rows import (
     warn_of_other_rows,
 )
 from pa_select.two_sites.site_adapter import SiteAdapter, cross_adapted
-from pa_select.two_sites.trained import ExpectedScore, doubts_of_labels, estimates
+from pa_select.two_sites.trained import (
+    ExpectedScore,
+    check_metric,
+    doubt_of_few_labels,
+    doubts_of_labels,
+    estimates,
+)
 from pa_select.utils.arrays import (
     as_numbers,
     as_numpy,
@@ -43,6 +49,7 @@ from pa_select.utils.messages import warn_caller, warn_once_by
 from pa_select.utils.scorers import NoThreshold, called_as_scorer, stop_search
 from pa_select.utils.typing import (
     Adapter,
+    Array,
     Estimators,
     Groups,
     Labels,
@@ -91,9 +98,9 @@ def expected_score(
     X_val : array-like or torch Dataset of m rows
         Labelled rows from the site of `X_a` that the estimators were not fitted to.
     y_val : array-like of shape (m,), or None
-        Their labels; without estimators the numbers of columns, from 0, or classes of which each
-        column has one, in sorted order. None: the labels of the Dataset `X_val`, whose items are
-        (row, label).
+        Their labels; without estimators the names of the columns of DataFrames, or the numbers of
+        columns, from 0, or classes of which each column has one, in sorted order. None: the labels
+        of the Dataset `X_val`, whose items are (row, label).
     scoring : str or callable, default=None
         A scorer of scikit-learn, by name or as made by ``make_scorer``; for classifiers the
         metric must take sample weights. None: the metric of the fitted search or searches, if
@@ -292,27 +299,39 @@ def _of_class_scores(
         )
     y = check_column(labels_of(old_val, y_val, "X_val"), len(val), "y_val")
     classes, n_classes = np.unique(y), val.shape[1]
-    named = np.asarray(getattr(old_val, "columns", ()))
-    if len(named) and np.isin(classes, named).all():
-        # The names of the columns, in the order of classes.
+    named = _labels_of_columns(old, classes)
+    if named is not None:  # the columns are put into the order of their classes
         classes, order = np.unique(named, return_index=True)
         a, b, val = (x[:, order] for x in (a, b, val))
     if len(classes) != n_classes:
         if y.dtype.kind not in "iub" or not 0 <= classes[0] <= classes[-1] < n_classes:
             raise ValueError(
                 f"y_val: expected numbers of the {n_classes} columns of X_val, from 0, or labels "
-                f"of {n_classes} classes, got {len(classes)} classes such as {classes[0]!r}."
+                f"of {n_classes} classes, got {len(classes)} such as {classes.tolist()[0]!r}."
             )
         classes = np.arange(n_classes)
     warnings: list[str] = []
-    model, rows = _ScoresAsRows(classes), (a, b, val, y)
-    expected = estimates([model], *rows, scoring, groups=groups, warnings=warnings)
+    model, rows = {"the model": _ScoresAsRows(classes)}, (a, b, val, y)
+    expected = estimates(model, *rows, scoring, groups=groups, warnings=warnings)
     doubts = [*doubts_of_pairing(a, b, "X_a", "X_b"), *warnings]
     for message in [*doubts, *doubts_of_labels(expected, "X_val", "y_val")]:
         warn_caller(message)
     warn_of_few(len(a), "rows")
     (one,) = expected.values()
     return one
+
+
+def _labels_of_columns(scores: Any, labels: Array) -> Array | None:
+    """Return the classes of the columns of a DataFrame; None if their names lack some label."""
+    known = {str(label): label for label in labels.tolist()}
+    names = list(map(str, getattr(scores, "columns", ())))
+    if not known.keys() <= set(names):
+        return None
+    kind = type(next(iter(known.values())))
+    try:  # a class without a row is called as the others are
+        return np.array([known.get(name, kind(name)) for name in names])
+    except ValueError:
+        return None
 
 
 def _warn_of_adapters(estimators: Estimators) -> None:
@@ -344,7 +363,8 @@ class ExpectedScorer(NoThreshold, SavedWithVersions, BaseEstimator):
     def __call__(self, estimator: Model, X: Rows, y: Labels | None = None) -> float:
         """Return the expected score of a fitted model; its labelled rows are X and y."""
         stopped: float
-        try:  # what is wrong with the pairs is so for every model
+        try:  # what is wrong with the pairs, the labels or the metric is so for every model
+            check_metric(estimator, X, y, self.scoring)
             X_a, X_b = self._rows()
             check_columns(X_a, X, "X_a")
             check_column(labels_of(X, y, "X"), _num_samples(X), "y")
@@ -354,11 +374,12 @@ class ExpectedScorer(NoThreshold, SavedWithVersions, BaseEstimator):
             stopped = stop_search(error)
             return stopped
         # A search scores hundreds of models: warnings of the pairs come once.
-        warnings: list[str] = []
+        warnings = doubt_of_few_labels(estimator, X)
         try:
             with cached_for_only(X, estimator):
                 given = X_a, X_b, X, y, self.scoring
-                (expected,) = estimates([estimator], *given, warnings=warnings).values()
+                found = estimates([estimator], *given, warnings=warnings, of_fold=True)
+                (expected,) = found.values()
         except TypeError as error:  # a kind of model, rows or metric, and no failed fit
             stopped = stop_search(error)
             return stopped
@@ -411,13 +432,22 @@ def expected_scorer(
     ------
     ValueError
         If `X_a` and `X_b` are not two measurements of the same objects. A search stops with the
-        reason if its model has no probabilities and the metric needs them.
+        reason at its first score if no candidate could have one: the metric does not take the
+        labels of the fold, the estimator is no classifier or has no probabilities that the metric
+        needs, or the pairs have missing or infinite values that it does not take.
 
     Warns
     -----
     UserWarning
-        As `expected_score` for the pairs. In a search the warning that the paired objects seem
-        to have other classes than a test fold comes once, for the first such model.
+        As `expected_score` for the pairs. In a search the first of the warnings of a fold comes
+        once, such as that the paired objects seem to have other classes than the fold, or that the
+        fold has fewer labelled rows than twice the classes.
+
+    Notes
+    -----
+    Rows of a test fold whose class the fold's model does not know are missed, as in `PASearchCV`,
+    even if it knows none. Columns of classes that the fold lacks count in the log-loss and in the
+    Brier score.
 
     See Also
     --------

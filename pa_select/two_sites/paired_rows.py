@@ -100,7 +100,9 @@ def aligned_pairs(
     X_b = aligned_by_index(X_b, X_a, name_b, name_a)
     if same_values(X_a, X_b):
         raise ValueError(
-            f"{name_b}: expected the objects of {name_a}, measured again, got the same values."
+            f"{name_b}: expected the objects of {name_a}, measured again, got the same values. "
+            "Two versions of a model on the same rows are compared by their class scores: "
+            "expected_score(None, old, new, old_val, y_val)."
         )
     return X_a, named_like(X_a, X_b, same_rows=True)
 

@@ -71,10 +71,18 @@ class Regression:
                 f"most {largest:.3g}; give them in another unit."
             )
         try:  # predictions that are no classes, even if all targets are integers
-            scorer(RecordedRegressor(y + 0.25), row_numbers(np.arange(len(y))), y)
+            self.score(scorer, self.perfect(y, y), y)
         except ValueError as error:
             message = f"scoring: expected a metric of numbers, got {scoring or scorer!r}: {error}"
             raise ValueError(message) from error
+
+    def perfect(self, y: Array, classes: Array) -> RecordedRegressor:
+        """Return a regressor that nearly predicts the targets; its predictions are no classes."""
+        return RecordedRegressor(y + 0.25)
+
+    def score(self, scorer: Scorer, model: RecordedRegressor, y: Array) -> float:
+        """Score a regressor on labelled rows."""
+        return float(scorer(model, row_numbers(np.arange(len(y))), y))
 
     def output(self, estimator: Predictor, X: Rows, scorer: Scorer) -> RecordedRegressor:
         """Record what a regressor predicts for X."""

@@ -187,7 +187,8 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
         TypeError
             If `regressor` has no ``fit`` or no ``predict``.
         ValueError
-            If the rows are not numbers, or both sites have the same columns in different orders.
+            If the rows are not numbers, the sites have other numbers of rows, or both have the
+            same columns in different orders.
 
         Warns
         -----
@@ -195,6 +196,11 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
             If the rows seem to be in different orders, or some objects exchanged.
         """
         y = aligned_by_index(y, X, "X_a", "X_b")
+        n, n_of_a = _num_samples(X), _num_samples(y)
+        if n_of_a != n:
+            raise ValueError(
+                f"X_a: expected the {n} objects of X_b, measured again, got {n_of_a} rows."
+            )
         check_for_adapter(X, y, self.regressor)
         for message in doubts_of_pairing(y, X, "X_a", "X_b"):
             warn_caller(message)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import is_regressor
+from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils.validation import _num_samples
 
 from pa_select.scores.candidate_posterior import (
@@ -18,7 +20,7 @@ from pa_select.scores.candidate_posterior import (
     scores_on_random_folds,
 )
 from pa_select.scores.class_scores import columns_of
-from pa_select.scores.precomputed import RecordedRegressor, row_numbers
+from pa_select.scores.precomputed import RecordedRegressor
 from pa_select.two_sites.classification import Classification, calibrated, doubt_of_lapses
 from pa_select.two_sites.engine import LABELLED, Engine, Output, SiteExpectation, reference_labels
 from pa_select.two_sites.paired_rows import aligned_pairs, doubt_of_classes
@@ -27,17 +29,22 @@ from pa_select.two_sites.score_of_units import Differences, LabelledRows, check_
 from pa_select.two_sites.site_adapter import cross_adapted
 from pa_select.utils.arrays import check_column, labels_of
 from pa_select.utils.estimators import named_estimators
-from pa_select.utils.frames import check_columns
+from pa_select.utils.frames import check_columns, some_of
 from pa_select.utils.typing import (
     Adapter,
     Array,
     Estimators,
+    Floats,
     Groups,
     Ints,
     Labels,
     Rows,
     Scorer,
 )
+
+# With fewer labelled rows for each class, and fewer than so many, calibrations are clearly wrong.
+# Targets that are numbers count as two classes.
+_FEWEST_ROWS_PER_CLASS, _FEW_ROWS = 2, 20
 
 
 class ExpectedScore(NamedTuple):
@@ -115,10 +122,12 @@ def estimates(
     reference: Any = "ensemble",
     groups: Groups = None,
     warnings: list[str] | None = None,
+    of_fold: bool = False,
 ) -> dict[str, ExpectedScore]:
     """Compute what `expected_score` returns for several estimators, without its warnings.
 
-    If a list of `warnings` is given, those of the outputs of the estimators are added to it.
+    If a list of `warnings` is given, those of the outputs of the estimators are added to it. A
+    classifier may know none of the labels of a test fold.
     """
     named = named_estimators(estimators)
     of_regressors = _are_regressors(named)
@@ -128,20 +137,9 @@ def estimates(
     y_val = check_column(labels_of(X_val, y_val, "X_val"), _num_samples(X_val), "y_val")
     if groups is not None:
         groups = check_column(groups, len(y_val), "groups")
-    if not (scoring is None or isinstance(scoring, str) or callable(scoring)):
-        raise TypeError(
-            f"scoring: expected one scorer, by name or callable, got a {type(scoring).__name__}."
-        )
     if adapter is not None:
         X_b = cross_adapted(adapter, X_b, X_a, seed=0)
-    task: Classification | Regression = Classification()
-    if of_regressors:
-        if y_val.dtype.kind not in "biuf":
-            raise TypeError(f"y_val: expected numbers for regressors, got dtype {y_val.dtype}.")
-        task, y_val = Regression(), y_val.astype(np.float64)
-    if scoring is None:
-        scoring = _metric_of_searches(named)
-    scorer = task.scorer(scoring, y_val)
+    task, y_val, scorer = _task(named, y_val, scoring)
     rows = {"X_val": X_val, "X_a": X_a, "X_b": X_b}
     outputs = [
         [_output(task, one, X, scorer, f"{name} for {of}") for name, one in named.items()]
@@ -149,6 +147,9 @@ def estimates(
     ]
     if not isinstance(reference, str):
         reference = [task.output(reference, X, scorer) for X in (X_val, X_a)]
+    if not of_fold and isinstance(task, Classification):
+        for name, model in zip(named, outputs[LABELLED], strict=True):
+            _check_some_known(y_val, model.classes, name, "y_val")
     found = of_outputs(task, list(named), outputs, y_val, scorer, reference, groups)
     expected = found.by_name
     if warnings is not None and isinstance(task, Classification):
@@ -160,6 +161,71 @@ def estimates(
         numbers = best.score, best.standard_error, best.validation_score
         warnings += doubt_of_sites("X_a and X_b", scorer, *numbers)
     return expected
+
+
+def _task(
+    named: Mapping[str, Any], y: Array, scoring: str | Scorer | None
+) -> tuple[Classification | Regression, Array, Scorer]:
+    """Return what the engine asks of the estimators, their labels, and the scorer."""
+    if not (scoring is None or isinstance(scoring, str) or callable(scoring)):
+        raise TypeError(
+            f"scoring: expected one scorer, by name or callable, got a {type(scoring).__name__}."
+        )
+    task: Classification | Regression = Classification()
+    if _are_regressors(named):
+        if y.dtype.kind not in "biuf":
+            raise TypeError(f"y_val: expected numbers for regressors, got dtype {y.dtype}.")
+        task, y = Regression(), y.astype(np.float64)
+    if scoring is None:
+        scoring = _metric_of_searches(named)
+    return task, y, task.scorer(scoring, y)
+
+
+def check_metric(estimator: Any, X: Rows, y: Labels | None, scoring: str | Scorer | None) -> None:
+    """Refuse labels and metrics by which no estimator of this kind has a score on labelled rows.
+
+    A classifier may know none of the labels of a test fold, but not labels of another kind.
+    """
+    (name,) = named = named_estimators(estimator)
+    y = check_column(labels_of(X, y, "X"), _num_samples(X), "y")
+    task, y, scorer = _task(named, y, scoring)
+    classes = np.asarray(getattr(estimator, "classes_", y[:0]))
+    if isinstance(task, Classification) and len(np.unique([_is_text(y), _is_text(classes)])) > 1:
+        _check_some_known(y, classes, name, "y")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UndefinedMetricWarning)  # it comes with the score
+            score = task.score(scorer, task.perfect(y, classes), y)
+    except ValueError as error:
+        raise ValueError(f"scoring: {error}") from error
+    if not np.isfinite(score):
+        raise ValueError(
+            f"scoring: expected a metric that is defined on the labels of each fold, got "
+            f"{scoring!r}, which is {score} where they are {some_of(np.unique(y).tolist())}."
+        )
+
+
+def doubt_of_few_labels(estimator: Any, X: Rows) -> list[str]:
+    """Return what to warn of if the labelled rows of a fold hardly calibrate an estimator."""
+    n, n_classes = _num_samples(X), len(getattr(estimator, "classes_", "ab"))
+    fewest = min(_FEWEST_ROWS_PER_CLASS * n_classes, _FEW_ROWS)
+    if n >= fewest:
+        return []
+    return [
+        f"X: expected at least {fewest} labelled rows in each test fold, got {n}. They hardly "
+        "calibrate what the estimator predicts. Take fewer and larger folds, or PASearchCV, which "
+        "calibrates on the rows of all folds."
+    ]
+
+
+def _is_text(labels: Array) -> bool:
+    return labels.dtype.kind in "US" or (len(labels) > 0 and isinstance(labels[0], str))
+
+
+def _check_some_known(y: Array, classes: Array, name: str, argument: str) -> None:
+    """Refuse a classifier that knows no label."""
+    if not np.isin(y, classes).any():
+        columns_of(y, classes, name, argument)
 
 
 def _metric_of_searches(named: Mapping[str, Any]) -> str | Scorer | None:
@@ -199,9 +265,19 @@ def doubts_of_classes(
         calibrated(outputs[sample][best].scores, models[best].beta) for sample in (1, LABELLED)
     )
     # The bias of the classifier is in both of its mean posteriors.
-    variance = a.var(axis=0) / len(a) + val.var(axis=0) / len(val)
+    variance = _variance_of_mean(a) + _variance_of_mean(val)
     names = outputs[LABELLED][best].classes if classes is None else np.array(classes)
     return doubt_of_classes(a.mean(axis=0), val.mean(axis=0), variance, name, names)
+
+
+def _variance_of_mean(posterior: Floats) -> Floats:
+    """Return the variance of mean posteriors, after two rows of either certainty were added.
+
+    Without them it would be 0 for a single row, or for few rows of one class.
+    """
+    n = len(posterior)
+    variance: Floats = (n * posterior.var(axis=0) + 1) / (n + 2) / n
+    return variance
 
 
 def doubts_of_labels(expected: Mapping[str, ExpectedScore], rows: str, labels: str) -> list[str]:
@@ -309,6 +385,7 @@ def of_outputs(
     at the first site.
     """
     every = np.arange(len(y_val))
+    known = [np.isin(y_val, getattr(one, "classes", y_val)) for one in outputs[LABELLED]]
     if isinstance(task, Classification):
         outputs, reference = _with_all_classes(names, outputs, y_val, reference)
     models = _TrainedModels(outputs)
@@ -316,7 +393,7 @@ def of_outputs(
         reference = {models.a: reference_labels(task, reference[0], y_val, reference[1])}
     elif len(names) == 1:  # the ensemble of a single model is itself
         reference = "self"
-    scores = [float(scorer(one, row_numbers(every), y_val)) for one in outputs[LABELLED]]
+    scores = [task.score(scorer, one, y_val) for one in outputs[LABELLED]]
     validation = {"score": (np.array(scores), None)}
     labelled = LabelledRows(y_val, [every], groups)
     engine = Engine(task, {"score": scorer}, labelled, models, validation, "score", reference)
@@ -341,7 +418,11 @@ def of_outputs(
         name: ExpectedScore(**{f: float(x[model]) for f, x in fields.items()}, n_pairs=n_pairs)
         for model, name in enumerate(names)
     }
-    lapses = [engine.lapses(model) for model in range(len(names))]
+    # A class that a classifier lacks has no score for a good reason.
+    lapses = [
+        rows[is_known[rows]]
+        for rows, is_known in zip(map(engine.lapses, range(len(names))), known, strict=True)
+    ]
     return Expected(by_name, scorer, outputs[LABELLED], y_val, found, differences, lapses)
 
 
@@ -350,12 +431,9 @@ def _with_all_classes(
 ) -> tuple[list[list[Output]], Any]:
     """Give classifiers, and the reference, the columns of all classes and labels.
 
-    A row whose label a classifier does not know is missed; one that knows no label is refused.
+    A row whose label a classifier does not know is missed.
     """
     known = [*zip(names, outputs[LABELLED], strict=True)]
-    for name, model in known:
-        if not np.isin(y_val, model.classes).any():
-            columns_of(y_val, model.classes, name, "y_val")
     if not isinstance(reference, str):  # what stands in for labels has to know them all
         columns_of(y_val, reference[0].classes, "the reference", "y_val")
         known.append(("the reference", reference[0]))

@@ -65,12 +65,31 @@ def takes_missing(estimator: Any) -> bool:
             is_foreign = hasattr(step, "transform") and not home.startswith("sklearn.")
             if is_foreign or home.startswith("sklearn.impute") or _has_others(step):
                 return True  # it may impute them
+            if hasattr(step, "__sklearn_tags__") and get_tags(step).no_validation:
+                return True  # so may a function
             if not takes_missing(step):
                 return False
         return True
     if not hasattr(estimator, "__sklearn_tags__") or _has_others(estimator):
         return True
-    return bool(get_tags(estimator).input_tags.allow_nan)
+    tags = get_tags(estimator)
+    return bool(tags.no_validation or tags.input_tags.allow_nan)
+
+
+# No tag says who takes infinite values; in scikit-learn these do.
+_TAKE_INFINITE = ("HistGradientBoosting", "VarianceThreshold")
+
+
+def takes_infinite(estimator: Any) -> bool:
+    """Whether an estimator may take infinite values: True if it is none of scikit-learn's."""
+    from sklearn.utils import get_tags
+
+    if is_pipeline(estimator):  # the first step sees the values, and may make others of them
+        return all(takes_infinite(step) for _, step in estimator.steps[:1])
+    if not type(estimator).__module__.startswith("sklearn.") or _has_others(estimator):
+        return True
+    takes = type(estimator).__name__.startswith(_TAKE_INFINITE)
+    return bool(takes or get_tags(estimator).no_validation)
 
 
 def _has_others(estimator: object) -> bool:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from pa_select.utils.arrays import are_rows, shape_of
-from pa_select.utils.estimators import takes_missing
+from pa_select.utils.estimators import takes_infinite, takes_missing
 from pa_select.utils.messages import named_error
-from pa_select.utils.typing import Mask, Model, Rows
+from pa_select.utils.typing import Floats, Mask, Model, Rows
 
 
 def reordered(one: object, other: object) -> bool:
@@ -152,31 +152,32 @@ def check_columns(rows: Any, X: Any, name: str, name_of_X: str = "X", advice: st
 def check_not_missing(
     rows: Rows, X: Rows, name: str, estimator: Model, may_drop: bool = False
 ) -> None:
-    """Check that rows have no nan if X has none and the estimator does not take it.
+    """Check that rows have no nan, or infinite values, if X has none and nobody takes them.
 
     The error says that an empty column may be dropped, if it may.
     """
-    missing = _missing(rows)
-    if missing is None or not missing.any() or takes_missing(estimator):
-        return
-    of_X = _missing(X)
-    if of_X is None or of_X.any():
-        return
-    row, column = np.argwhere(missing)[0].tolist()
-    columns = getattr(rows, "columns", None)
-    where = column if columns is None else repr(list(columns)[column])
-    n_missing = int(missing.any(axis=1).sum())
-    advice = (
-        f" Leave these {n_missing} rows out, or begin the estimator's pipeline with an imputer."
-        if n_missing > 1
-        else " Leave this row out, or begin the estimator's pipeline with an imputer."
-    )
-    if may_drop and missing[:, column].all():
-        advice = f" Drop this column: with an adapter {name} may have other columns."
-    raise ValueError(
-        f"{name}: expected no missing values, since X has none and {type(estimator).__name__} "
-        f"does not take them, got nan in row {row}, column {where}.{advice}"
-    )
+    for kind, cure, wrong, takes in (
+        ("missing", "an imputer", _missing, takes_missing),
+        ("infinite", "a step that bounds them", _infinite, takes_infinite),
+    ):
+        found = wrong(rows)
+        if found is None or not found.any() or takes(estimator):
+            continue
+        of_X = wrong(X)
+        if of_X is None or of_X.any():
+            continue
+        row, column = np.argwhere(found)[0].tolist()
+        columns = getattr(rows, "columns", None)
+        where = column if columns is None else repr(list(columns)[column])
+        n, got = int(found.any(axis=1).sum()), "nan" if kind == "missing" else "one"
+        which = "this row" if n == 1 else f"these {n} rows"
+        advice = f"Leave {which} out, or begin the estimator's pipeline with {cure}."
+        if may_drop and found[:, column].all():
+            advice = f"Drop this column: with an adapter {name} may have other columns."
+        raise ValueError(
+            f"{name}: expected no {kind} values, since X has none and {type(estimator).__name__} "
+            f"does not take them, got {got} in row {row}, column {where}. {advice}"
+        )
 
 
 def some_of(names: list[Any]) -> str:
@@ -205,11 +206,26 @@ def _is_no_number(value: object) -> bool:
 
 def _missing(rows: Any) -> Any:
     """Return where a table has missing values, or None if it is no table of numbers."""
-    if hasattr(rows, "isna"):
+    if hasattr(rows, "isna"):  # also of texts
         return rows.isna().to_numpy()
-    if isinstance(rows, np.ndarray) and rows.dtype.kind == "f" and rows.ndim == 2:
-        return np.isnan(rows)
-    return None
+    values = _floats(rows)
+    return None if values is None else np.isnan(values)
+
+
+def _infinite(rows: Any) -> Any:
+    """Return where a table has infinite values, or None if it is no table of numbers."""
+    values = _floats(rows)
+    return None if values is None else np.isinf(values)
+
+
+def _floats(rows: Any) -> Floats | None:
+    if hasattr(rows, "columns"):
+        try:
+            rows = np.asarray(rows, dtype=np.float64)
+        except (TypeError, ValueError):
+            return None
+    is_table = isinstance(rows, np.ndarray) and rows.dtype.kind == "f" and rows.ndim == 2
+    return rows if is_table else None
 
 
 def view_of(view: Any, X: Any, name: str = "views") -> Any:

@@ -1,5 +1,6 @@
 """One input through every door: search, scorer and function take and refuse the same."""
 
+import re
 import warnings
 
 import numpy as np
@@ -9,14 +10,23 @@ import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_diabetes, load_digits, load_wine
 from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import IsolationForest
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import GridSearchCV, KFold, LeaveOneOut, PredefinedSplit
+from sklearn.metrics import accuracy_score, make_scorer
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    LeaveOneOut,
+    PredefinedSplit,
+    StratifiedKFold,
+)
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import shuffle
 from torch.utils.data import TensorDataset
 
@@ -34,6 +44,7 @@ X, Y = shuffle(*load_wine(return_X_y=True), random_state=0)
 X = (X - X.mean(axis=0)) / X.std(axis=0)
 A, B, V, v = X[:50], 1.5 * X[:50] + 0.3, X[50:], Y[50:]
 MODEL, GRID = LogisticRegression(), {"C": [1e-4, 0.01, 1]}
+FROZEN = Pipeline([("model", FrozenEstimator(LogisticRegression().fit(X, Y)))])
 
 
 class Column(ClassifierMixin, BaseEstimator):
@@ -100,6 +111,13 @@ def test_a_class_that_a_training_fold_lacks():
     sorted_folds = GridSearchCV(MODEL, GRID, scoring=expected_scorer(A, B), cv=KFold(3))
     sorted_folds.fit(V[order], v[order])  # each test fold is nearly one class, unseen
     assert sorted_folds.cv_results_["mean_test_score"].max() < 0.4
+    # Nor does a fold stop the search of whose classes its model knows none.
+    unseen = GridSearchCV(MODEL, GRID, scoring=expected_scorer(A, B), cv=PredefinedSplit(v))
+    assert unseen.fit(V, v).cv_results_["mean_test_score"].max() < 0.1
+    with pytest.raises(
+        ValueError, match="y: expected classes of Pipeline, .0, 1, 2.,"
+    ):  # other labels than the model's
+        of_theirs(expected_scorer(A, B), FROZEN, {}, y=np.array(["a", "b", "c"])[v])
     many = np.arange(len(V)) % 40
     scores = of_theirs(expected_scorer(A, B), y=many, cv=KFold(3)).cv_results_["mean_test_score"]
     assert np.isfinite(scores).all()
@@ -118,7 +136,7 @@ def test_rows_of_an_unknown_class_are_missed_and_counted():
 
 def test_a_classifier_that_knows_more_classes():
     few = v < 2
-    big = Pipeline([("model", FrozenEstimator(LogisticRegression().fit(X, Y)))])
+    big = FROZEN
     scored = GridSearchCV(big, {}, scoring=expected_scorer(A, B), cv=3).fit(V[few], v[few])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -129,6 +147,30 @@ def test_a_classifier_that_knows_more_classes():
     assert other.cv_results_["agreement"] > 0
 
 
+@pytest.mark.parametrize("scoring", ["neg_log_loss", "neg_brier_score"])
+@pytest.mark.filterwarnings("ignore")
+def test_columns_of_classes_without_a_row_count_in_losses(scoring):
+    few = v < 2
+    found = expected_score(FROZEN, A, B, V[few], v[few], scoring=scoring)
+    posterior, label = FROZEN.predict_proba(V[few]), np.eye(3)[v[few]]
+    if scoring == "neg_log_loss":
+        losses = -np.log(posterior[label == 1])
+    else:
+        losses = np.square(posterior - label).sum(axis=1)
+    assert found.validation_score == pytest.approx(-losses.mean())
+    assert np.isfinite(found.score)
+    rare = np.where(np.arange(len(v)) == 7, 3, v)  # in four of five test folds no row has it
+    scorer = expected_scorer(A, B, scoring=scoring)
+    assert np.isfinite(of_theirs(scorer, y=rare, cv=5).cv_results_["mean_test_score"]).all()
+    # The score of a search is scikit-learn's, which is not defined: the reason is said.
+    with pytest.raises(ValueError, match="not finite in split 0.*different number of classes: 3"):
+        of_ours(scoring=scoring, y=rare, cv=5)
+
+
+def share(y, predicted):
+    return np.mean(y == predicted)
+
+
 @pytest.mark.parametrize(
     ("made", "message"),
     [
@@ -137,6 +179,15 @@ def test_a_classifier_that_knows_more_classes():
         (lambda: expected_scorer(A, B, scoring="nope"), "'nope' is not a valid scoring value"),
         (lambda: expected_scorer(A, B, "accuracy"), "expected two samples, got 3 arguments"),
         (lambda: expected_scorer(np.where(A > 3, np.nan, A), B), "X_a: expected no missing"),
+        (lambda: expected_scorer(A, B, scoring=["accuracy"]), "expected one scorer, by name"),
+        (lambda: expected_scorer(A, B, scoring=accuracy_score), "looks like it is a metric"),
+        (lambda: expected_scorer(A, B, scoring=make_scorer(share)), "takes sample weights"),
+        (lambda: expected_scorer(A, B, scoring="f1"), "scoring: .*average='binary'"),
+        (lambda: expected_scorer(A, B, scoring="roc_auc"), "scoring: multi_class must be"),
+        (lambda: expected_scorer(A, np.where(B > 3, np.inf, B)), "X_b: expected no infinite"),
+        (lambda: PAScorer(paired=(A, np.where(B > 3, np.inf, B))), r"paired\[1\]: .* no infinite"),
+        (lambda: PAScorer(paired=(np.where(A > 3, np.nan, A), B)), r"paired\[0\]: .* no missing"),
+        (lambda: PAScorer(views=lambda rows: rows * np.nan), "views: expected no missing"),
         (lambda: PAScorer(paired=(A[:, :5], B[:, :5])), r"paired\[0\]: expected rows of shape"),
         (lambda: PAScorer(views=lambda rows: rows[:, :5]), "views: expected rows of shape"),
     ],
@@ -158,6 +209,20 @@ def test_several_labels_of_a_row_stop_the_search(made, model):
 def test_labels_of_pixels_point_to_the_page():
     with pytest.raises(ValueError, match="For classes of pixels, .* put the classes last"):
         expected_score(MODEL.fit(V, v), A, B, V, np.zeros((len(V), 8, 8), dtype=int))
+
+
+@pytest.mark.parametrize("scorer", [expected_scorer(A, B), PAScorer(views=lambda x: 1.5 * x)])
+@pytest.mark.parametrize(
+    ("model", "y", "message"),
+    [
+        (IsolationForest(), np.where(v == 0, -1, 1), "expected a classifier, got IsolationForest"),
+        (DecisionTreeClassifier(), np.column_stack([v, v]), r"of one output|got \(43, 2\)"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_what_is_no_classifier_of_one_output_stops_the_search(scorer, model, y, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        of_theirs(scorer, model, {}, y=y)
 
 
 @pytest.mark.parametrize("scoring", ["neg_log_loss", "neg_brier_score"])
@@ -259,6 +324,42 @@ def test_the_scorer_warns_once_of_folds_with_few_pairs():
     assert "expected at least 6 pairs of 3 classes, got 1." in few
     with pytest.warns(UserWarning, match="at least 6 pairs of 3 classes, got 4"):
         PAScorer().agreement(fitted, V[:5], np.array([0, 0, 1, 1, 2]))
+
+
+def test_the_expected_score_warns_once_of_folds_with_few_labels():
+    scorer = expected_scorer(A, B)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        GridSearchCV(MODEL, GRID, cv=LeaveOneOut(), scoring=scorer).fit(V[:40], v[:40])
+    (few,) = (str(x.message) for x in caught)
+    assert "X: expected at least 6 labelled rows in each test fold, got 1." in few
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        expected_scorer(A, B)(LogisticRegression().fit(V, v), V[:6], v[:6])
+        # One inverse temperature needs no more rows for more classes.
+        many = np.arange(len(V)) % 40
+        expected_scorer(A, B)(LogisticRegression().fit(V, many), V[:40], many[:40])
+
+
+class Likely(LogisticRegression):
+    """Has a score of the most probable class only."""
+
+    def decision_function(self, X):
+        scores = super().decision_function(X)
+        return np.where(scores == scores.max(axis=1, keepdims=True), scores, -np.inf)
+
+
+def test_a_search_counts_the_pairs_that_share_no_class():
+    with pytest.warns(UserWarning, match=r"class scores of candidate 0: .* share none") as caught:
+        search = PASearchCV(Likely(), {}, cv=3).fit(V, v, views=0.2 - V)
+    assert (search.cv_results_["agreement"] == 0).all()
+    (n,) = {
+        int(x) for one in caught for x in re.findall(r"got (\d+) of 128 pairs", str(one.message))
+    }
+    models = [LogisticRegression().fit(V[a], v[a]) for a, _ in StratifiedKFold(3).split(V, v)]
+    tests = [test for _, test in StratifiedKFold(3).split(V, v)]
+    differ = [m.predict(V[t]) != m.predict(0.2 - V[t]) for m, t in zip(models, tests, strict=True)]
+    assert n == np.concatenate(differ).sum()
 
 
 D, d = load_digits(return_X_y=True)

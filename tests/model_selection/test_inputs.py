@@ -18,7 +18,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from pa_select import GuardedSelection, PARandomizedSearchCV, PASearchCV, pa_scorer
 from pa_select.shifts import FGSM, GaussianNoise
-from pa_select.utils.estimators import takes_missing
+from pa_select.utils.estimators import takes_infinite, takes_missing
 
 X, Y = load_iris(return_X_y=True)
 HALVES = np.arange(150) % 2
@@ -177,6 +177,10 @@ def search(**params):
         ({"device": "abacus"}, "device"),
         ({"memory": 3}, "'memory' parameter of PASearchCV must be"),
         (
+            {"environments": HALVES, "sample_weight": (np.asarray(HALVES) == HALVES[0]) * 1.0},
+            "sample_weight: expected a pair of two rows of positive weight, got none",
+        ),
+        (
             {"selection": "worst_environment", "views": X},
             "environments: expected some in fit.* with selection='worst_environment', got None",
         ),
@@ -276,12 +280,29 @@ def test_what_is_not_x_or_y_is_given_by_name():
         (make_pipeline(StandardScaler(), "passthrough", HistGradientBoostingClassifier()), True),
         (make_pipeline(ColumnTransformer([("i", SimpleImputer(), [0])]), GaussianNB()), True),
         (make_pipeline(Imputer(), LogisticRegression()), True),
+        (make_pipeline(FunctionTransformer(np.nan_to_num), LogisticRegression()), True),
         (GridSearchCV(LogisticRegression(), {}), True),
         (object(), True),
     ],
 )
 def test_who_may_take_missing_values(estimator, takes):
     assert takes_missing(estimator) is takes
+
+
+@pytest.mark.parametrize(
+    ("estimator", "takes"),
+    [
+        (LogisticRegression(), False),
+        (HistGradientBoostingClassifier(), True),
+        (Unfittable(), True),
+        (make_pipeline(StandardScaler(), Imputer(), LogisticRegression()), False),
+        (make_pipeline(Imputer(), LogisticRegression()), True),
+        (make_pipeline(FunctionTransformer(np.nan_to_num), LogisticRegression()), True),
+        (GridSearchCV(LogisticRegression(), {}), True),
+    ],
+)
+def test_who_may_take_infinite_values(estimator, takes):
+    assert takes_infinite(estimator) is takes
 
 
 @pytest.mark.filterwarnings("ignore:paired:UserWarning")

@@ -325,6 +325,8 @@ def test_class_scores_that_are_wrong_are_named():
         ((old, new, labelled, np.minimum(y, 2) + 2), "y_val: expected numbers of the 4 columns"),
         ((old, new, labelled[:50], y), "y_val: expected"),
         ((np.exp(old), np.exp(new), np.exp(labelled), y), "expected logits or log-probabilities"),
+        ((old, np.exp(new), labelled, y), "^X_b: expected logits or log-probabilities"),
+        ((old, old, labelled, y), "by their class scores: expected_score.None, old, new"),
         ((old[:, 0], new, labelled, y), "X_a: expected scores of shape"),
         ((old, np.exp(new), labelled, y), "X_b: expected logits or log-probabilities"),
         (
@@ -350,6 +352,53 @@ def test_class_scores_that_are_wrong_are_named():
         expected_score(None, old[:9], new[:9], labelled, y)
 
 
+@pytest.mark.parametrize(
+    ("names", "kind"), [("abcd", str), (range(4), int), ("3210", int), ([-2, -1, 0, 1], int)]
+)
+def test_the_columns_of_frames_are_found_by_their_names(names, kind):
+    old, new, labelled, y = language_model()
+    known = np.array([kind(name) for name in names])
+
+    def frame(scores, order=slice(None)):
+        named = pd.DataFrame(scores, columns=list(names)).sort_index(axis=1)
+        return named.iloc[order, [2, 0, 3, 1]]
+
+    known_order = np.argsort(known)
+    plain = [x[:, known_order] for x in (old, new, labelled)]
+    right = expected_score(None, *plain, known[y], scoring="neg_log_loss")
+    order = np.arange(len(old))[::-1]
+    found = expected_score(
+        None, frame(old), frame(new, order), frame(labelled), known[y], scoring="neg_log_loss"
+    )
+    assert found.score == pytest.approx(right.score)
+    # A class without a label has its column, too.
+    few = known[y] != known[1]
+    some = expected_score(None, frame(old), frame(new), frame(labelled)[few], known[y][few])
+    assert some.validation_score == pytest.approx(
+        np.mean(known[labelled[few].argmax(axis=1)] == known[y][few])
+    )
+    with pytest.raises(ValueError, match="X_b: expected the columns of X_a in their order"):
+        expected_score(None, frame(old), frame(new).iloc[:, ::-1], frame(labelled), known[y])
+
+
+@pytest.mark.parametrize(
+    ("scoring", "confidence", "predicted", "limit"),
+    [("recall", 0.2, 1, 1.0), ("recall", 5.0, 0, 0.0), ("f1", 5.0, 0, 0.0)],
+)
+@pytest.mark.filterwarnings("ignore:X_a and X_b. expected row i of both")
+def test_no_score_is_expected_that_the_metric_cannot_have(scoring, confidence, predicted, limit):
+    rng = np.random.default_rng(0)
+    y = rng.permutation(60) % 2
+    labelled = np.eye(2)[y] + rng.normal(scale=0.8, size=(60, 2))
+    margins = confidence * np.linspace(-1, 1, 30)[rng.permutation(30)]
+    a = np.column_stack([-margins, margins])
+    b = rng.uniform(1, 2, size=(30, 1)) * (np.eye(2)[predicted] - 0.5)
+    found = expected_score(None, a, b, labelled, y, scoring=scoring)
+    assert found.score == limit != found.validation_score
+    # It would be beyond the limit.
+    assert (found.validation_score + found.change - limit) * (limit - 0.5) > 0
+
+
 def test_lapses_leave_other_calibrations_nearly_as_they_are():
     _, _, labelled, y = language_model()
     found_warnings = []
@@ -360,6 +409,32 @@ def test_lapses_leave_other_calibrations_nearly_as_they_are():
     for factor in (1e-200, 1e90):
         scaled = calibrating_beta(factor * labelled, y, np.full(len(y), 7.0))
         assert scaled * factor == pytest.approx(calibrating_beta(labelled, y), rel=1e-6)
+
+
+def test_a_wrong_label_or_an_unknown_class_is_no_absurd_score():
+    # Posteriors of few rows are nearly certain if all but one row are predicted right.
+    y = np.arange(30) % 3
+    labelled = log_softmax(0.3 * np.eye(3)[y], axis=1)
+    labelled[0] = log_softmax([0.0, 2.7, 0.1])
+    found_warnings = []
+    (found,) = estimates(
+        Scores(3), labelled + 0.1, labelled, labelled, y, warnings=found_warnings
+    ).values()
+    assert found.beta > 20  # so the label's posterior is below 1e-20
+    assert not found_warnings
+    # A class that the model lacks has a score as low as the lowest one.
+    sure = 50 * np.eye(3)[y]
+    sure[1:3] = 0
+    estimates(
+        Scores(3),
+        sure + 1,
+        sure,
+        sure,
+        np.where(y + np.arange(30) == 31, 3, y),
+        warnings=found_warnings,
+    )
+    (message,) = found_warnings
+    assert "y_val: expected classes of Scores, got other labels in 1 of 30" in message
 
 
 def test_the_biases_make_posteriors_believe_in_each_class_as_often_as_it_occurs():

@@ -231,6 +231,8 @@ def test_bad_input_is_named():
             SiteAdapter(unusable).fit(b, a)
     with pytest.raises(ValueError, match="adapter: expected a regressor of several outputs"):
         SiteAdapter(SVR()).fit(b, a)
+    with pytest.raises(ValueError, match="X_a: expected the 60 objects of X_b, .* got 59 rows"):
+        SiteAdapter().fit(np.ones((60, 2)), np.ones((59, 2)))
     with pytest.raises(ValueError, match="adapter: expected rows of numbers in X_b"):
         SiteAdapter().fit(np.array([["x"]] * 10), a)
     with pytest.raises(ValueError, match="adapter: expected rows of numbers in X_a"):

@@ -33,9 +33,10 @@ _NEAR = 0.85
 # A floor is below the other scores of its row by more than single precision can hold as a
 # probability, and by more than so many times their range, since logits have any scale.
 _UNDERFLOWS, _FLOOR_TO_RANGE = 87.0, 10.0
-# Pairs that share no class matter from such a term on, in nats. So many rows show whether there
-# are floors.
-_COSTLY, _ROUNDING, _FEW_ROWS = 1.0, 1e-9, 64
+#: Pairs that share no class matter from such a term on, and agreements are 0 below this, in nats.
+COSTLY, ROUNDING = 1.0, 1e-9
+# So many rows show whether there are floors.
+_FEW_ROWS = 64
 
 # This many scores are compared at once: it bounds the memory.
 _SCORES_AT_ONCE = 1 << 20
@@ -103,8 +104,8 @@ def doubt_of_disjoint_pairs(problem: Problem, terms: Floats, names: str) -> list
     `terms` are what the pairs contribute to the agreement: those that cost little are no reason to
     warn, unless they took all of it, so that every term is 0.
     """
-    none_is_left = np.abs(terms).max(initial=0.0) < _ROUNDING
-    if terms.min(initial=0.0) > -_COSTLY and not none_is_left:
+    none_is_left = np.abs(terms).max(initial=0.0) < ROUNDING
+    if terms.min(initial=0.0) > -COSTLY and not none_is_left:
         return []
     apart = np.zeros(len(problem.a), dtype=bool)
     for rows, x, y in _in_blocks(problem):
