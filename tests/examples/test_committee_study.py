@@ -302,8 +302,9 @@ def test_the_page_quotes_the_errors_of_regressors_and_that_of_the_worst_one():
             cells = [cell.strip() for cell in row.split("|")[2:]]
             for rule, cell in {
                 "committee": cells[0],
-                "committee, single folds": cells[2],
-                "all, equal weights": cells[3],
+                "committee, posterior alone": cells[2],
+                "committee, single folds": cells[3],
+                "all, equal weights": cells[4],
             }.items():
                 [line] = part[(part["rows"] == n) & (part["rule"] == rule)].to_dict("records")
                 assert line["data sets"] == 8
