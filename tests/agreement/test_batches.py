@@ -77,26 +77,6 @@ def test_blocks_do_not_change_the_result(prior, monkeypatch):
             same(one, other, abs=1e-9)
 
 
-def test_zero_weight_is_absence():
-    a, b = problem(1)
-    b[10:20] = -a[10:20]
-    weight = np.ones(50)
-    weight[10:20] = 0
-    for prior in PRIORS:
-        with_zeros = posterior_agreement(a, b, prior=prior, sample_weight=weight)
-        without = posterior_agreement(a[weight > 0], b[weight > 0], prior=prior)
-        assert with_zeros.score == pytest.approx(without.score, abs=1e-12)
-        assert with_zeros.standard_error == pytest.approx(without.standard_error, rel=1e-6)
-        assert (with_zeros.n_pairs, len(with_zeros.terms)) == (40, 50)
-
-
-def test_standard_error_is_that_of_the_mean_term():
-    a, b = problem(2, n=400)
-    result = posterior_agreement(a, b)
-    expected = result.terms.std(ddof=1) / np.sqrt(400)
-    assert result.standard_error == pytest.approx(expected, rel=1e-12)
-
-
 @pytest.mark.parametrize("prior", PRIORS, ids=str)
 def test_kernel_takes_many_temperatures(prior):
     a, b = problem(3)

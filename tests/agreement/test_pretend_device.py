@@ -100,9 +100,7 @@ class TestThePretendedDevice:
 
     def test_it_refuses_numpy(self, device):
         for convert in (lambda x: x.numpy(), np.asarray):
-            with pytest.raises(
-                TypeError, match="can't convert cuda:0 device type tensor to numpy"
-            ):
+            with pytest.raises(TypeError, match="can't convert cuda:0 device type tensor"):
                 convert(device.put(A))
 
     @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 import torch
-from helpers.problems import random_problem
+from helpers.problems import random_problem, two_modes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,12 +26,6 @@ def draw(n, k, noise=0.7, seed=0):
     scores = rng.normal(size=(n, k))
     scores[np.arange(n), rng.integers(0, k, n)] += 3
     return [scores + noise * rng.normal(size=(n, k)) for _ in range(2)]
-
-
-def two_modes():
-    tops = np.repeat([44.0475, 0.10787, 1.10364], [292, 863, 15])
-    a = np.column_stack([tops, np.zeros(1170)])
-    return a, np.concatenate([a[:-15], a[-15:, ::-1]])
 
 
 def with_zeros(disjoint):
