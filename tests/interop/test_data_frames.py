@@ -18,9 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from pa_select import (
     PAScorer,
     PASearchCV,
-    class_scores,
     pa_scorer,
-    posterior_agreement,
     robustness_curve,
 )
 from pa_select.pairing import IdPairing, NearestPairing
@@ -154,34 +152,12 @@ def test_what_has_no_index_cannot_be_looked_up():
     rows = frame("polars")
     model = GaussianNB().fit(rows, Y)
     scorer = PAScorer("environments", environments=pd.Series(ENVIRONMENTS))
-    with pytest.raises(TypeError, match="looked up by the index of X, so X must be a"):
+    with pytest.raises(TypeError, match=r"index of X, .* pandas DataFrame, got polars\.DataFrame"):
         scorer(model, rows, Y)
+    with pytest.raises(TypeError, match="expected a DataFrame with ids in an index of pandas"):
+        IdPairing()(rows, rows)
     with pytest.raises(TypeError, match="views: expected a callable X -> X2, a transformer, a"):
         PAScorer("views", views=rows)(model, rows, Y)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_searches_of_scikit_learn(kind):
-    rows = frame(kind)
-    found, expected = (
-        GridSearchCV(GaussianNB(), {}, scoring=pa_scorer, cv=2, error_score="raise")
-        .fit(*data)
-        .best_score_
-        for data in ((rows, column(kind, Y, rows)), (X, Y))
-    )
-    assert found == pytest.approx(expected, abs=1e-9)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_scores_in_frames(kind):
-    scores, _ = class_scores(GaussianNB().fit(X, Y), X)
-    other, _ = class_scores(GaussianNB().fit(X, Y), drift(X))
-    convert = pd.DataFrame if kind == "pandas" else pytest.importorskip("polars").DataFrame
-    weight = 1.0 + ENVIRONMENTS
-    found = posterior_agreement(
-        convert(scores), convert(other), sample_weight=column(kind, weight)
-    )
-    assert found.score == posterior_agreement(scores, other, sample_weight=weight).score
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -123,10 +123,6 @@ def test_devices():
     assert metric.cpu().compute().device.type == "cpu"
 
 
-def test_compute_on_cpu():
-    assert updated(compute_on_cpu=True).compute().item() == value()
-
-
 def test_collection():
     collection = torchmetrics.MetricCollection(
         {"uniform": PosteriorAgreement(), "marginal": PosteriorAgreement("marginal")}
@@ -179,18 +175,6 @@ def test_errors_keep_what_was_there(call, message):
     assert metric.compute().item() == value()
 
 
-def test_nothing_to_compute():
-    metric = PosteriorAgreement()
-    with (
-        pytest.warns(UserWarning, match="was called before the ``update``"),
-        pytest.raises(ValueError, match="scores_a: expected at least one row"),
-    ):
-        metric.compute()
-    metric.update(A[:0], B[:0])
-    metric.update(A, B)
-    assert metric.compute().item() == value()
-
-
 @pytest.mark.filterwarnings("ignore")
 def test_lightning_logs_it(tmp_path):
     lightning = pytest.importorskip("lightning.pytorch")
@@ -201,7 +185,6 @@ def test_lightning_logs_it(tmp_path):
             self.layer = torch.nn.Linear(4, 4)
             self.agreement = PosteriorAgreement("marginal")
             self.steps = torchmetrics.MetricCollection({"pa": PosteriorAgreement()})
-            self.seen = []
 
         def training_step(self, batch, _):
             a, b = self.layer(batch[0]), self.layer(batch[1])
@@ -213,10 +196,6 @@ def test_lightning_logs_it(tmp_path):
             self.agreement.update(self.layer(batch[0]), self.layer(batch[1]))
             self.log("val_pa", self.agreement)
 
-        def on_validation_epoch_end(self):
-            state = {k: v.clone() for k, v in self.layer.state_dict().items()}
-            self.seen.append(state)
-
         def configure_optimizers(self):
             return torch.optim.SGD(self.parameters(), lr=0.1)
 
@@ -227,16 +206,14 @@ def test_lightning_logs_it(tmp_path):
         max_epochs=2,
         accelerator="cpu",
         logger=False,
-        enable_checkpointing=True,
+        enable_checkpointing=False,
         enable_progress_bar=False,
         enable_model_summary=False,
         default_root_dir=tmp_path,
     )
     trainer.fit(module, loader, loader)
-    layer = torch.nn.Linear(4, 4)
-    layer.load_state_dict(module.seen[-1])
-    with torch.no_grad():
-        expected = value(layer(A), layer(B), prior="marginal")
+    with torch.no_grad():  # the last validation comes after the last step
+        expected = value(module.layer(A), module.layer(B), prior="marginal")
     assert float(trainer.callback_metrics["val_pa"]) == expected
     assert 0 < float(trainer.callback_metrics["pa"]) < np.log(4)
     # Lightning resets it after each epoch.

@@ -387,9 +387,6 @@ def test_types_of_rows():
     assert half.X.dtype == np.float16
     assert_array_equal(model.predict(half.X.astype(float)) != NAMES, half.success)
     assert abs(half.success.mean() - reference.success.mean()) < 0.02
-    readonly = SCALED.copy()
-    readonly.flags.writeable = False
-    assert_array_equal(PGD(0.5)(readonly[::-1], NAMES[::-1], estimator=model).X.shape, (178, 13))
     per_feature = SCALED.min(0), SCALED.max(0)
     boxed = PGD(0.5, bounds=per_feature)(SCALED, NAMES, estimator=model)
     assert (boxed.X >= per_feature[0]).all()
@@ -525,7 +522,6 @@ def test_what_is_no_differentiable_classifier():
     for estimator, got in (
         (None, "None"),
         (forest, "RandomForestClassifier"),
-        (make_pipeline(StandardScaler(), forest).fit(WINE, NAMES), "RandomForestClassifier"),
         (SVC().fit(WINE, NAMES), "SVC"),
         (SVC(kernel="linear").fit(SCALED, NAMES), "SVC"),
         (MLPClassifier(max_iter=2).fit(SCALED, np.eye(3)[CULTIVAR]), "MLPClassifier"),
@@ -555,16 +551,13 @@ def test_what_is_no_differentiable_classifier():
     ("attack", "message"),
     [
         (FGSM(-1), "eps: expected a finite number of at least 0"),
-        (FGSM(np.inf), "eps: expected a finite number of at least 0"),
         (FGSM(batch_size=0), "batch_size: expected a positive number of rows, got 0"),
-        (PGD(steps=0), "steps: expected a positive number of steps, got 0"),
         (FMN(steps=2.5), "steps: expected a whole number of steps, got 2.5"),
         (PGD(norm=1), "norm: expected 2 or np.inf, got 1"),
         (FMN("inf"), "norm: expected 2 or np.inf, got 'inf'"),
         (PGD(step_size=0), "step_size: expected a positive number or None, got 0"),
         (PGD(device="nowhere"), "device: expected a torch device or None, got 'nowhere'"),
         (PGD(bounds=(1, 0)), "bounds: expected"),
-        (PGD(bounds=3), "bounds: expected"),
         (PGD(bounds=(0, 1)), r"X: expected numbers within bounds, got 1\.5.* in row 0"),
     ],
     ids=lambda x: x if isinstance(x, str) else "",

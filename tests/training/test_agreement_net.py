@@ -32,11 +32,6 @@ class Linear(torch.nn.Linear):
         super().__init__(64, 10)
 
 
-class Deep(torch.nn.Sequential):
-    def __init__(self):
-        super().__init__(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))
-
-
 def net(**params):
     torch.manual_seed(0)
     usual = {"module": Linear, "max_epochs": 2, "lr": 0.1, "verbose": 0, "pairs": PAIRS}
@@ -225,33 +220,6 @@ def test_searches_and_callbacks():
     assert np.isfinite(fitted.history[-1, ("pa", "valid_acc", "train_agreement")]).all()
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:pairs:UserWarning")
-def test_pairs_help_where_labels_are_few():
-    gains = []
-    for seed in range(2):
-        rng = np.random.default_rng(seed)
-        rows, labels = shuffle(X, Y, random_state=seed)
-        there = rows[1000:] + rng.normal(0, 0.4, (797, 64)).astype("f4")
-        scores = []
-        for weight in (0.0, 1.0):
-            torch.manual_seed(seed)
-            fitted = AgreementNet(
-                Deep,
-                pairs=(rows[50:1000], GaussianNoise(0.4)),
-                weight=weight,
-                optimizer=torch.optim.Adam,
-                lr=0.003,
-                max_epochs=100,
-                train_split=None,
-                verbose=0,
-            ).fit(rows[:50], labels[:50])
-            scores.append(fitted.score(there, labels[1000:]))
-        gains.append(scores[1] - scores[0])
-    assert min(gains) > 0
-    assert np.mean(gains) > 0.03
-
-
 def test_warnings():
     one_class = X[Y == 3][:100]
     with pytest.warns(UserWarning, match=r"got class \d for .* of the pairs"):
@@ -295,19 +263,16 @@ SOFTMAX = torch.nn.Sequential(torch.nn.Linear(64, 10), torch.nn.Softmax(1))
     ("params", "message"),
     [
         ({"pairs": None}, "pairs: expected a tuple .* got NoneType"),
-        ({"pairs": X}, "pairs: expected a tuple .* got ndarray"),
         ({"pairs": (X, X, X)}, "pairs: expected a tuple .* got tuple of 3"),
         ({"pairs": (np.negative, X)}, "pairs: expected rows first, then their view"),
         ({"pairs": (X[:50], X[:49])}, "pairs: expected as many rows of both, got 50"),
         ({"pairs": (X[:9], X[:9])}, "pairs: expected at least 16 pairs, got 9"),
         ({"pairs": (X[..., None], X)}, r"pairs: .* \(64,\), got \(64, 1\) in the first rows"),
         ({"pairs": (X, lambda x: x[:, 0])}, r"pairs: .* got \(\) in the view of rows"),
-        ({"pairs": (X.astype(float), X)}, "expected torch.float32, .*float64 in the first rows"),
         ({"pairs": (X, X.astype(float))}, "expected torch.float32, .*float64 in the second rows"),
         ({"pairs": changed(0, 7, np.nan)}, "pairs: .* got nan in row 7 of the first rows"),
         ({"pairs": changed(1, 299, np.nan)}, "pairs: .* got nan in row 299 of the second rows"),
         ({"weight": -1.0}, "weight: expected a finite number of at least 0, got -1.0"),
-        ({"weight": "1"}, "weight: expected a finite number of at least 0, got '1'"),
         ({"pair_batch_size": 1}, "pair_batch_size: expected at least 2"),
         ({"prior": "flat"}, "prior: expected 'marginal'"),
         ({"prior": np.full(10, 0.1)}, "prior: expected 'marginal' or 'uniform', got array"),
@@ -321,14 +286,8 @@ def test_parameters_that_do_not_fit(params, message):
         net(**{"pair_batch_size": 300} | params).fit(X[:100], Y[:100])
 
 
-@pytest.mark.parametrize(
-    ("labels", "message"),
-    [
-        (Y + 1, "y: expected numbers of classes from 0 to 9, .* 10 outputs, got 10"),
-        (Y - 1, "y: expected numbers of classes from 0 to 9, .* 10 outputs, got -1"),
-        (Y.astype(str), "y: expected numbers of classes from 0 on, got '"),
-    ],
-)
-def test_labels_that_are_no_numbers_of_classes(labels, message):
+@pytest.mark.parametrize(("step", "got"), [(1, "10"), (-1, "-1")])
+def test_labels_that_are_no_numbers_of_classes(step, got):
+    message = f"y: expected numbers of classes from 0 to 9, .* 10 outputs, got {got}"
     with pytest.raises(ValueError, match=message):
-        net().fit(X[:100], labels[:100])
+        net().fit(X[:100], Y[:100] + step)

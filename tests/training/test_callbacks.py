@@ -11,7 +11,6 @@ import torch
 from helpers.nets import Module
 from sklearn.base import clone
 from sklearn.datasets import load_digits
-from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from skorch import (
@@ -215,9 +214,7 @@ def test_the_guard_follows_the_validation_accuracy():
     allowed = accuracy >= (accuracy - error).max()
     best = np.flatnonzero(allowed)[agreement[allowed].argmax()] + 1
     assert callback(net, PAEarlyStopping).best_epoch_ == best
-    with pytest.raises(
-        ValueError, match=r"guard: expected a column of the history, .* before this"
-    ):
+    with pytest.raises(ValueError, match="guard: expected a column of the history"):
         make(PAEarlyStopping(PAIR, guard="nothing")).fit(X, Y)
     with pytest.raises(ValueError, match=r"The net has no validation rows \(train_split=None\)"):
         make(PAEarlyStopping(PAIR, guard="valid_acc"), train_split=None).fit(X, Y)
@@ -263,9 +260,8 @@ def test_training_goes_on_from_the_best_epoch():
     stopping = callback(net, PAEarlyStopping)
     assert stopping.best_score_ >= first
     assert stopping.best_score_ == max(net.history[:, "pa"])
-    warm = (
-        make(PAEarlyStopping(PAIR, patience=100, guard=None), warm_start=True).fit(X, Y).fit(X, Y)
-    )
+    warm = make(PAEarlyStopping(PAIR, patience=100, guard=None), warm_start=True)
+    warm.fit(X, Y).fit(X, Y)
     assert callback(warm, PAEarlyStopping).best_score_ == max(warm.history[:, "pa"])
     # Fitted anew, nothing is left of the epochs before.
     net.fit(X, Y)
@@ -335,21 +331,6 @@ def test_shared_environments_are_not_copied():
     assert deepcopy(PAIR[0]) is PAIR[0]
     with pytest.raises(ValueError, match="y: expected 200 labels, got 3"):
         SharedEnvironment(X, [1, 2, 3])
-
-
-@pytest.mark.slow
-def test_grid_search_over_the_callbacks_parameters():
-    search = GridSearchCV(
-        make(("pa", PAEarlyStopping(PAIR)), max_epochs=3),
-        {"callbacks__pa__patience": [1, 2], "lr": [0.1, 0.2]},
-        cv=2,
-        n_jobs=2,
-    )
-    search.fit(X, Y)
-    assert len(search.cv_results_["params"]) == 4
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    chosen = callback(search.best_estimator_, PAEarlyStopping)
-    assert chosen.patience == search.best_params_["callbacks__pa__patience"]
 
 
 def test_pairings_and_fewer_pairs():
@@ -448,14 +429,6 @@ def test_binary_tuples_parallel_and_probabilities():
 
     assert make(PAEarlyStopping(PAIR), kind=Parallel).fit(X, Y).history[-1, "pa"] > 0
 
-    class Half(NeuralNetClassifier):
-        def infer(self, x, **params):
-            with torch.autocast("cpu", dtype=torch.bfloat16):
-                return super().infer(x, **params)
-
-    half = make(PAScoring(PAIR), kind=Half, callbacks__valid_acc=None).fit(X, Y)
-    assert half.history[-1, "pa"] > 0
-
 
 @pytest.mark.filterwarnings(
     "ignore:You set iterator_valid__shuffle:UserWarning"
@@ -464,7 +437,6 @@ def test_binary_tuples_parallel_and_probabilities():
     ("scoring", "params", "message"),
     [
         (PAScoring((X,)), {}, "environments: expected two or more, .* got tuple of 1"),
-        (PAScoring(X), {}, "environments: expected two or more, in a tuple or list, got ndarray"),
         (PAScoring((X, np.negative)), {}, r"environments\[1\]: expected rows, got the function"),
         (PAScoring((X, Y)), {}, r"environments\[1\]: expected rows, .* this looks like labels"),
         (PAScoring((X, X[:9])), {}, "as many rows in each .* 200 in environment 0 and 9 in"),
@@ -474,14 +446,10 @@ def test_binary_tuples_parallel_and_probabilities():
         (PAScoring(PAIR, pairing=lambda *_: ([0], [999])), {}, "pairing: expected row numbers"),
         (PAScoring((X, X.astype(float))), {}, r"environments\[1\]: .*astype"),
         (PAScoring((X, NAN)), {}, r"environments\[1\]: expected finite rows, got nan in row 7"),
-        (PAScoring((torch.tensor(NAN), X)), {}, r"environments\[0\]: expected finite rows, got n"),
         (PAScoring((X, X[:, :9])), {}, r"environments\[1\]: the net cannot score its rows"),
         (PAScoring((X, X.tolist())), {}, r"environments\[1\]: the net cannot .{1,200}$"),
         (PAScoring(PAIR, prior="flat"), {}, "prior: expected 'uniform', 'marginal'"),
         (PAScoring(PAIR, every=0), {}, "every: expected a positive number"),
-        (PAScoring(PAIR, every=1.5), {}, "every: expected a whole number of epochs, got 1.5"),
-        (PAEarlyStopping(PAIR, patience="a"), {}, "patience: expected a whole .* got 'a'"),
-        (PAEarlyStopping(PAIR, patience=np.nan), {}, "patience: expected a whole .* got nan"),
         (PAScoring(PAIR), {"iterator_valid__shuffle": True}, "iterator_valid__shuffle: expected"),
         (PAEarlyStopping(PAIR, patience=0), {}, "patience: expected a positive number"),
         (PAEarlyStopping(PAIR, guard="valid_loss"), {}, "guard: .* higher is better, .* got 'v"),
@@ -517,18 +485,16 @@ def test_a_training_that_ends_before_an_epoch_can_be_kept(params):
 
 
 @pytest.mark.parametrize(
-    ("kind", "criterion", "got"),
+    ("kind", "got"),
     [
-        (NeuralNetRegressor, nn.MSELoss, "a NeuralNetRegressor"),
-        (NeuralNetRegressor, nn.CrossEntropyLoss, "a NeuralNetRegressor"),
-        (NeuralNet, nn.L1Loss, "a net that is trained with L1Loss"),
+        (NeuralNetRegressor, "a NeuralNetRegressor"),
+        (NeuralNet, "a net that is trained with L1Loss"),
     ],
 )
-def test_regressors_are_refused(kind, criterion, got):
-    net = make(PAScoring(PAIR), kind=kind, criterion=criterion, module__n_out=1)
-    numbers = Y[:, None].astype(np.float32)
+def test_regressors_are_refused(kind, got):
+    net = make(PAScoring(PAIR), kind=kind, criterion=nn.L1Loss, module__n_out=1)
     with pytest.raises(TypeError, match=f"estimator: expected a classifier, got {got}"):
-        net.fit(X, numbers)
+        net.fit(X, Y[:, None].astype(np.float32))
     with pytest.raises(TypeError, match=f"estimator: expected a classifier, got {got}"):
         class_scores(net.initialize(), X)
 
