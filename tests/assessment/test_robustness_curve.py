@@ -168,22 +168,6 @@ def test_the_uniform_prior_warns_of_a_constant_model():
     assert curve.table["pa"][2:] == pytest.approx(np.log(10))
 
 
-def priors_solved(monkeypatch, prior):
-    """A curve, and the priors for which its agreements were solved."""
-    import pa_select.assessment.shifted_outputs as module
-
-    seen = []
-
-    def counted(*args, **options):
-        seen.append(options["prior"])
-        return solve(*args, **options)
-
-    solve = module.agreements
-    monkeypatch.setattr(module, "agreements", counted)
-    arguments = {"shift": NOISE, "powers": POWERS, "metrics": "agreement"}
-    return robustness_curve(MODELS, X[TEST], prior=prior, **arguments), seen
-
-
 def test_a_module_that_returns_probabilities_is_named_in_a_warning():
     torch = pytest.importorskip("torch")
     rows = np.random.default_rng(0).normal(size=(30, 4)).astype(np.float32)
@@ -201,20 +185,24 @@ def test_a_module_that_returns_probabilities_is_named_in_a_warning():
     assert pa["logits"] == pytest.approx(pa["logarithms"], abs=1e-3)
 
 
-def test_the_uniform_prior_is_solved_once(monkeypatch):
-    curve, seen = priors_solved(monkeypatch, "uniform")
-    assert seen == ["uniform"]
-    assert curve.prior == "uniform"
-    assert curve.table["pa"].tolist() == curve.table["pa_uniform"].tolist()
-    uniform = [curve.agreement("linear", power).score for power in POWERS]
-    assert curve.table["pa"][:2] == pytest.approx(uniform, abs=1e-9)
+VECTOR = np.linspace(0.05, 0.15, 10)
 
 
-@pytest.mark.parametrize("prior", ["marginal", np.linspace(0.05, 0.15, 10)], ids=["marginal", ""])
-def test_other_priors_are_solved_beside_it(prior, monkeypatch):
-    curve, (first, second) = priors_solved(monkeypatch, prior)
-    assert first is prior
-    assert second == "uniform"
+@pytest.mark.parametrize("prior", ["uniform", "marginal", VECTOR], ids=type)
+def test_the_uniform_prior_is_solved_once_beside_others(prior, monkeypatch):
+    import pa_select.assessment.shifted_outputs as module
+
+    seen, solve = [], module.agreements
+
+    def counted(*args, **options):
+        seen.append(options["prior"])
+        return solve(*args, **options)
+
+    monkeypatch.setattr(module, "agreements", counted)
+    arguments = {"shift": NOISE, "powers": POWERS, "metrics": "agreement"}
+    curve = robustness_curve(MODELS, X[TEST], prior=prior, **arguments)
+    assert seen[0] is curve.prior is prior
+    assert seen[1:] == ([] if isinstance(prior, str) and prior == "uniform" else ["uniform"])
     result = curve.agreement("forest", 0.4)
     a, b = (class_scores(FOREST, x)[0] for x in (X[TEST], NOISE(X[TEST], power=0.4).X))
     assert result.score == pytest.approx(posterior_agreement(a, b, prior=prior).score, abs=1e-5)
@@ -309,11 +297,8 @@ def test_without_labels_and_with_one_estimator():
     }
     assert curve.agreement().score == pytest.approx(curve.table["pa"][0], abs=1e-12)
     two = robustness_curve([LINEAR, LINEAR, FOREST], X[TEST], shift=NOISE, metrics="posterior")
-    assert two.estimators == [
-        "LogisticRegression 1",
-        "LogisticRegression 2",
-        "RandomForestClassifier",
-    ]
+    names = ["LogisticRegression 1", "LogisticRegression 2", "RandomForestClassifier"]
+    assert two.estimators == names
     assert "pa" not in two.table
 
 
@@ -372,24 +357,15 @@ def test_an_attack_of_your_own():
         assert row["shifted_accuracy"] == pytest.approx(model.score(moved, Y[TEST]))
 
 
-def test_an_attack_without_labels():
-    curve = robustness_curve(LINEAR, X[TEST], shift=FGSM(), powers=[0.0, 0.1])
-    assert curve.table["afr_pred"][0] == 1
-    assert curve.table["afr_pred"][1] == pytest.approx(1 - curve.table["success_rate"][1])
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
         ({"estimators": {}}, ValueError, "estimators: expected at least one, got none"),
-        ({"estimators": np.eye(3)}, TypeError, "estimators: expected .*, got ndarray"),
         ({"shift": 3}, TypeError, "shift: expected a shift, a callable"),
         ({"powers": "much"}, TypeError, "powers: expected a number or several, got 'much'"),
-        ({"powers": []}, ValueError, r"powers: expected a number or several, got \[\]"),
         ({"powers": [-1]}, ValueError, "^powers: expected a finite number of at least 0, got -1"),
         ({"powers": [0.5], "shift": np.negative}, ValueError, "^powers: expected 0 or 1, as the"),
         ({"ratios": [0, 1.5]}, ValueError, r"ratios: expected numbers in \[0, 1\]"),
-        ({"ratios": [1, 1]}, ValueError, "ratios: expected different numbers"),
         ({"order": "size"}, ValueError, "order: expected 'random' or 'norm', got 'size'"),
         ({"metrics": "pa"}, ValueError, "metrics: expected 'all' or some of"),
         ({"metrics": ["accuracy"], "y": None}, ValueError, "y: expected a value for the metric"),
@@ -398,7 +374,6 @@ def test_an_attack_without_labels():
         ({"y": Y[:5]}, ValueError, r"y: expected shape \(150,\), got \(5,\)"),
         ({"y": np.full(150, "ten")}, ValueError, "y: expected classes of linear, .* got .*'ten'"),
         ({"groups": Y[:5]}, ValueError, r"groups: expected shape \(150,\), got \(5,\)"),
-        ({"tol": 0}, ValueError, "tol: expected at least 1e-12"),
         ({"prior": [0.5, 0.5]}, ValueError, "prior: expected"),
         ({"shift": FGSM()}, TypeError, "estimator: expected a torch module"),
     ],

@@ -400,6 +400,13 @@ def test_failures(error_score, state, n_directions):
     assert list(objective.cv_results(study)["trial"]) == [1]
 
 
+def test_failures_raise_when_asked():
+    space = {"fails": CategoricalDistribution([True])}
+    objective = agreement_objective(Failing(), space, X, Y, views=drift, cv=2, error_score="raise")
+    with pytest.raises(ValueError, match="no fit today"):
+        study_of().optimize(objective, n_trials=1)
+
+
 def test_a_score_that_fails_fails_the_trial():
     def scorer(estimator, X, y):
         raise RuntimeError("no score today")

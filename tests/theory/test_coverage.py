@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from helpers.small_samples import KINDS, coverage, size_of_test, truth
 
 from pa_select import bootstrap_agreement, compare_agreement, posterior_agreement
 
@@ -65,22 +64,3 @@ def test_at_zero_the_bootstrap_sees_what_the_standard_error_does_not():
     scores = bootstrap_agreement(unrelated, 200, random_state=0).scores
     assert (scores >= 0).all()
     assert scores.std() > 0
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:result_a, result_b:UserWarning")
-@pytest.mark.parametrize(
-    ("prior", "k", "n", "kind"),
-    [
-        *(("uniform", k, n, kind) for k, n in ((2, 100), (10, 20)) for kind in KINDS),
-        ("marginal", 2, 20, "nearly perfect, contradictions"),
-        ("marginal", 2, 100, "weak"),
-    ],
-)
-def test_intervals_and_tests_of_few_pairs(prior, k, n, kind):
-    # 400 samples have a standard error of 0.011, for 0.95 and for 0.05. Where nearly all pairs
-    # agree intervals are wider than necessary, and nulls are hardly ever rejected. The other
-    # cells are in the tables of `make bench`.
-    exact = truth(k, kind, prior, N_TRUTH).score
-    assert coverage(exact, n, k, kind, prior, 400)[0] >= 0.95 - 3 * 0.011
-    assert size_of_test(n, k, kind, prior, 400)[0] <= 0.05 + 3 * 0.011
