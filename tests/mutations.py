@@ -83,7 +83,7 @@ TABLE = {
     ("solver/branch_and_bound.py", "test_certificate.py", "polynomial_has_it"): [
         ("a point of the problem before", "missing[:, 0] |= last[row - 1]", "pass"),
         ("a point of the problem after", "missing[:, 3] |= last[row + 1]", "pass"),
-        ("free without a neighbour", "[-np.cumsum(missing, axis=1)]", "[missing * 3]"),
+        ("free coefficients with no neighbour", "[-np.cumsum(missing, axis=1)]", "[missing * 3]"),
     ],
     ("solver/branch_and_bound.py", "test_certificate.py", "flat_kernels_are_certified_too"): [
         ("a flat kernel taken for one that falls", " & (np.abs(fall) > tol)", ""),

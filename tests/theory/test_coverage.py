@@ -16,20 +16,6 @@ def draw(rng, n, noise=1.0, k=4):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("prior", ["uniform", "marginal"])
-@pytest.mark.parametrize("n", [100, 1000])
-def test_coverage_of_first_order_intervals(prior, n):
-    rng = np.random.default_rng(0)
-    truth = posterior_agreement(*draw(rng, N_TRUTH), prior=prior, certify=False).score
-    samples = [draw(rng, n) for _ in range(400)]
-    first, second = map(list, zip(*samples, strict=True))
-    results = posterior_agreement(first, second, prior=prior, certify=False)
-    assert all(0 < r.beta < np.inf for r in results)
-    inside = [abs(r.score - truth) < 1.96 * r.standard_error for r in results]
-    assert 0.92 <= np.mean(inside) <= 0.98
-
-
-@pytest.mark.slow
 def test_coverage_of_the_bootstrap_and_of_differences():
     rng = np.random.default_rng(1)
     easy, hard = (
