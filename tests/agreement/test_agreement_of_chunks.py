@@ -121,10 +121,7 @@ def test_a_type_that_changes(dtype, room, monkeypatch):
     monkeypatch.setattr(module, "_SCORES_AT_ONCE", room)
     a, b = (3 * torch.tensor(x[:200]) for x in scores()[:2])
     a[:, 2:] -= 9
-    first, last = (
-        [x[rows].to(kind) for x in (a, b)]
-        for rows, kind in ((slice(None, 120), dtype), (slice(120, None), torch.float32))
-    )
+    first, last = [x[:120].to(dtype) for x in (a, b)], [x[120:].float() for x in (a, b)]
     # The next number in single precision ties with this one, but not in double precision.
     last[0][:, 1] = torch.nextafter(last[0][:, 0], last[0].new_tensor(torch.inf))
     parts = [posterior_agreement(*pair) for pair in (first, last)]

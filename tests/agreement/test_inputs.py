@@ -199,17 +199,8 @@ def test_scores_of_any_size_are_certified_alike(prior):
         assert prior == "marginal" or result.gap <= 1e-6
 
 
-@pytest.mark.parametrize("tiny", [1e-250, 1e-290])
-def test_margins_hundreds_of_decades_apart(tiny):
-    result = posterior_agreement([[1, 0], [tiny, 0], [tiny, 0]], [[1, 0], [tiny, 0], [0, tiny]])
-    assert 0 <= result.gap <= 1e-6
-    assert result.score == pytest.approx(np.log(2) / 3, abs=1e-6)
-
-
 @pytest.mark.filterwarnings("ignore:scores_a and scores_b:UserWarning")  # nearly one class
-@pytest.mark.parametrize(
-    ("large", "small"), [(1, 1e-290), (1e99, 1e-150), (1e99, 1e-290), (1e50, 1e-100)]
-)
+@pytest.mark.parametrize(("large", "small"), [(1, 1e-290), (1e99, 1e-150), (1e99, 1e-290)])
 @pytest.mark.parametrize("n_small", [10, 30])
 def test_few_large_margins_among_tiny_ones(large, small, n_small):
     a = np.repeat([large, small], [10, n_small])[:, None] * [1.0, 0.0]
@@ -239,13 +230,12 @@ def test_minus_infinity_is_probability_zero():
     assert 0 < with_zeros.beta < 1e-300
     assert pa_kernel(a, a[::-1], with_zeros.beta) == pytest.approx(with_zeros.score)
     # Disjoint posteriors: only beta = 0 is left, whatever the other pairs.
-    result = posterior_agreement([[0, -np.inf], [5, 0]], [[-np.inf, 0], [5, 0]])
+    disjoint = [[0, -np.inf], [5, 0]], [[-np.inf, 0], [5, 0]]
+    result = posterior_agreement(*disjoint)
     assert (result.score, result.beta, result.gap) == (0, 0, 0)
     assert pa_kernel([[0, -np.inf]], [[-np.inf, 0]], 1e-9) == -np.inf
     # A pair of weight 0 has no say.
-    ignored = posterior_agreement(
-        [[0, -np.inf], [5, 0]], [[-np.inf, 0], [5, 0]], sample_weight=[0, 1]
-    )
+    ignored = posterior_agreement(*disjoint, sample_weight=[0, 1])
     assert (ignored.score, ignored.beta) == (pytest.approx(np.log(2)), np.inf)
 
 
@@ -265,19 +255,14 @@ def test_zero_posteriors_against_brute_force(prior, tol, seed):
     assert at == pytest.approx(result.score, abs=1e-9)
 
 
-def test_repr_says_what_matters():
-    text = repr(REFERENCE)
-    most = f"{np.log(REFERENCE.n_classes):.6g}"
-    pattern = rf"score=[\d.]+ nats per pair \(certified to .*; largest possible {most}\), beta="
-    assert re.search(pattern, text)
+def test_repr_says_the_largest_possible_score():
     a, b = 3 * np.eye(2), np.array([[3.0, 0.0], [1.0, 2.0]])
     # All pairs may be of the class with the smallest prior.
-    for prior, most in (("marginal", 0.693147), ([0.25, 0.75], 1.38629)):
-        assert f"largest possible {most})" in repr(posterior_agreement(a, b, prior=prior))
+    for prior, most in (("uniform", 2), ("marginal", 2), ([0.25, 0.75], 4)):
+        largest = f"score=.* nats per pair .*; largest possible {np.log(most):.6g}"
+        assert re.search(largest, repr(posterior_agreement(a, b, prior=prior)))
         certain = posterior_agreement(50 * a[:1], 50 * a[:1], prior=prior)
-        assert certain.score <= most + 1e-5
-    assert certain.score == pytest.approx(1.38629, abs=1e-5)
-    assert "terms" not in text
+        assert certain.score <= np.log(most) + 1e-5
     with pytest.raises(AttributeError):
         REFERENCE.score = 1.0
 

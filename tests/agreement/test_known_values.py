@@ -45,15 +45,6 @@ def test_hard_labels_reach_the_capacity_of_the_symmetric_channel(n_classes, n_ag
         assert overlap == pytest.approx(q, abs=1e-6)
 
 
-@pytest.mark.filterwarnings("ignore:scores_a and scores_b:UserWarning")  # nearly one class
-def test_constant_classifier_scores_zero_with_the_marginal_prior():
-    constant = np.tile([[2.0, 1.0, 0.0]], (50, 1))
-    uniform = posterior_agreement(constant, constant)
-    assert (uniform.score, uniform.beta) == (pytest.approx(np.log(3)), np.inf)
-    result = posterior_agreement(constant, constant, prior="marginal")
-    assert result.score == pytest.approx(0, abs=1e-12)
-
-
 def test_perfect_classifier_reaches_the_label_entropy_with_the_marginal_prior():
     labels = np.repeat([0, 1, 2], [10, 30, 60])
     scores = np.eye(3)[labels]
@@ -88,13 +79,6 @@ def test_the_place_of_a_maximum_has_as_many_digits_as_its_value(q, k):
     b = np.eye(k)[(np.arange(100) >= round(100 * q)).astype(int)]
     roots = np.roots([1 - q, -2 * q * (k - 1), (k - 1) - q * (k - 1) ** 2])
     assert posterior_agreement(a, b).beta == pytest.approx(np.log(roots.max()), rel=1e-10)
-
-
-def test_limit_with_ties_is_exact():
-    a, b = [[1, 1, 0], [2, 0, 0]], [[1, 1, -3], [5, 1, 0]]
-    result = posterior_agreement(a, b)
-    assert result.beta == np.inf
-    assert result.score == pytest.approx((np.log(3 / 2) + np.log(3)) / 2, abs=1e-14)
 
 
 def gibbs_of_labelings(scores, beta):

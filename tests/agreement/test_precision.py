@@ -187,9 +187,8 @@ def test_bounds_with_coarse_ends_hold(far_off):
             ends[:30, 1] = ends[:30, 0] * (1 + 10 ** rng.uniform(-5, 0, 30))
             same = np.zeros(40, dtype=np.int64)
             for kinds in ((True, True), (True, False), (False, True)):
-                left, right = (
-                    kernel.evaluate(ends[:, j], ends[:, j], same, coarse=kinds[j]) for j in (0, 1)
-                )
+                both = zip(ends.T, kinds, strict=True)
+                left, right = (kernel.evaluate(x, x, same, coarse=kind) for x, kind in both)
                 with np.errstate(all="ignore"):
                     bound, _ = kernel.bound(left, right, tuple(ends.T), tuple(ends.T))
                 for end in (left, right):  # where it is as high as its point

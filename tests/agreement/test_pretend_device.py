@@ -75,9 +75,8 @@ class TestThePretendedDevice:
         x = device.put(A)
         assert (x.device, x.is_cpu, x.is_cuda) == (torch.device("cuda:0"), False, True)
         assert resolve_device("auto").type == "cuda"
-        for y in (x + 1, x.T, x[:3], x.double(), torch.zeros_like(x), x.new_empty(2), x > 0):
-            assert isinstance(y, PretendTensor)
-        for y in (torch.empty(2, device="cuda"), torch.ones(2).to("cuda"), torch.zeros(2).cuda()):
+        made = torch.empty(2, device="cuda"), torch.ones(2).to("cuda"), torch.zeros(2).cuda()
+        for y in (x + 1, x.T, x[:3], x.double(), torch.zeros_like(x), x.new_empty(2), *made):
             assert isinstance(y, PretendTensor)
         assert not isinstance(x.cpu(), PretendTensor)
         assert_allclose(x.cpu().numpy(), A)
@@ -87,7 +86,6 @@ class TestThePretendedDevice:
         "mixed",
         [
             lambda x, y: x + y,
-            lambda x, y: x @ y.T,
             lambda x, y: torch.cat([x, y]),
             lambda x, y: torch.where(x > 0, x, y),
             lambda x, y: x.index_select(0, torch.arange(2)),
@@ -107,11 +105,9 @@ class TestThePretendedDevice:
         ("work", "launches", "waits", "copies"),
         [
             (lambda x: x + 1, 1, 0, 0),
-            (lambda x: x.T[1:2].reshape(-1, 1), 0, 0, 0),
             (lambda x: x.sum().item(), 1, 1, 0),
             (lambda x: bool((x > 0).any()), 2, 1, 0),
             (lambda x: x.cpu(), 0, 1, 0),
-            (lambda x: x.tolist(), 0, 1, 0),
             (lambda x: (x > 0).nonzero(), 2, 1, 0),
             (lambda x: x[x > 0], 2, 1, 0),
             (lambda x: x[torch.arange(2)], 1, 0, 1),

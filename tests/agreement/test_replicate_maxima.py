@@ -175,18 +175,6 @@ def test_a_replicate_in_which_a_class_underflows_is_solved_by_itself(monkeypatch
     assert solved == [1]
 
 
-def test_the_value_is_nan_where_a_class_underflows():
-    problem = checked(*PROBLEMS["rare class"], "marginal")
-    weights = np.ones((2, 40))
-    weights[0, 0] = 0
-    weights /= weights.sum(1, keepdims=True)
-    pairs = module.each_pair(problem.a, problem.b)
-    runs = ModelRuns.one_model_each(module._separate(pairs, weights))
-    kernel = module.SharedMarginalPrior(runs, pairs, torch.from_numpy(weights))
-    value = kernel.evaluate(np.ones(2), np.ones(2), np.arange(2)).value
-    np.testing.assert_array_equal(np.isnan(value), [True, False])
-
-
 @pytest.mark.parametrize("kept", [True, False])
 @pytest.mark.parametrize("beta", [0.0, 0.7, 300.0])
 @pytest.mark.parametrize("name", ["usual", "zeros", "disjoint"])

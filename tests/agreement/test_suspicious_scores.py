@@ -250,13 +250,10 @@ def test_pairs_that_share_no_class_are_counted(prior, n_disjoint, floor, above):
 
 def test_the_command_line_counts_them_too(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    for name, scores in zip("ab", top_five(2), strict=True):
-        np.save(f"{name}.npy", scores)
-    assert main(["score", "a.npy", "b.npy", "--json"]) == 0
-    error = capsys.readouterr().err
-    assert error.startswith("pa-select: warning: a.npy and b.npy: expected pairs of which both")
-    assert "got 2 of 200 pairs that share none, the first in row 7." in error
-    for name, scores in zip("ab", top_five(2), strict=True):
-        np.save(f"{name}.npy", np.maximum(scores, -9999))
-    assert main(["score", "a.npy", "b.npy", "--json"]) == 0
-    assert "got 2 of 200 pairs that share none above the floors" in capsys.readouterr().err
+    for floor, above in ((-np.inf, ""), (-9999, " above the floors")):
+        for name, scores in zip("ab", top_five(2), strict=True):
+            np.save(f"{name}.npy", np.maximum(scores, floor))
+        assert main(["score", "a.npy", "b.npy", "--json"]) == 0
+        error = capsys.readouterr().err
+        assert error.startswith("pa-select: warning: a.npy and b.npy: expected pairs of which")
+        assert f"got 2 of 200 pairs that share none{above}" in error

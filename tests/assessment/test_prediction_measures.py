@@ -6,13 +6,8 @@ import torch
 from numpy.testing import assert_allclose
 from scipy.special import softmax
 from scipy.stats import entropy, sem
-from sklearn.metrics import (
-    accuracy_score,
-    auc,
-    log_loss,
-    precision_recall_fscore_support,
-    roc_auc_score,
-)
+from sklearn import metrics
+from sklearn.metrics import auc, log_loss, roc_auc_score
 
 from pa_select.assessment import prediction_measures, sample_gap
 
@@ -28,10 +23,10 @@ def test_against_other_implementations(n_classes):
     scores, y = sample(n_classes=n_classes)
     p = softmax(scores, axis=1)
     found = prediction_measures(scores, y)
-    assert_allclose(found.accuracy, accuracy_score(y, p.argmax(1)))
+    assert_allclose(found.accuracy, metrics.accuracy_score(y, p.argmax(1)))
     assert_allclose(found.log_loss, log_loss(y, p))
     assert_allclose(found.entropy, entropy(p, axis=1).mean())
-    means = precision_recall_fscore_support(y, p.argmax(1), average="macro")
+    means = metrics.precision_recall_fscore_support(y, p.argmax(1), average="macro")
     assert_allclose([found.precision, found.recall, found.f1], means[:3])
     binary = roc_auc_score(y, p[:, 1]) if n_classes == 2 else None
     assert_allclose(found.roc_auc, binary or roc_auc_score(y, p, multi_class="ovr"))

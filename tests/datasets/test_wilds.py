@@ -274,14 +274,6 @@ def test_callbacks_look_features_up(fake, data):
     assert net.history[-1, "pa"] == pytest.approx(expected.score, abs=1e-5)
 
 
-def test_pairs_by_label_read_no_more_than_they_compare(fake, data):
-    scoring = PAScoring(data.by_environment()[:2], pairing="label")
-    net = fitted(callbacks=[("pa", scoring)], max_epochs=1)
-    net.fit(IMAGES, Y)
-    per_label = [min(((HOSPITAL == k) & (Y == label)).sum() for k in (0, 1)) for label in (0, 1)]
-    assert len(fake.read) == 2 * sum(per_label) + 2 * 2
-
-
 def test_searches(data):
     points = data.features(nn.Flatten())
     grid = {"C": [1e-3, 1.0]}

@@ -12,9 +12,8 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 
 from pa_select import posterior_agreement
-from pa_select.agreement.inputs.problem import Problem
-from pa_select.agreement.pairs.paired_scores import PairedScores, concatenate
-from pa_select.agreement.pairs.sharded_scores import Processes, share
+from pa_select.agreement.pairs.paired_scores import PairedScores
+from pa_select.agreement.pairs.sharded_scores import Processes
 from pa_select.agreement.solver import branch_and_bound as maximize
 
 NUMBERS = "score beta log_kernel upper_bound gap n_pairs n_classes agreement_rate".split()
@@ -253,19 +252,11 @@ def two(rank, n_ranks):
         scores, arguments = cases()[name]
         mine, more = shard(scores, arguments, rank, n_ranks)
         found[name] = numbers(posterior_agreement(*mine, **more, process_group="world"))
-    # In float64 and in the order of the ranks, whatever the values.
-    group = Processes("world")
-    gathered = group.gather(torch.tensor([rank + 0.1, -torch.inf] * 100))
-    mine = torch.tensor([[0.0, -torch.inf if rank else 1.0]] * (rank + 1))
-    held = share(group, [Problem(mine, mine, np.ones(rank + 1))])
-    pairs = held.pairs(concatenate(held.problems, totals=held.totals), [0])
-    facts = pairs.has_zero_posteriors, pairs.total_weights, pairs.n_used, pairs.weight
-    return found, gathered, facts
+    return found
 
 
 def metrics(rank, n_ranks):
     """Values of the torchmetrics metric, and how many numbers the ranks exchanged."""
-    from torchmetrics import MetricCollection
     from torchmetrics.utilities.distributed import gather_all_tensors
 
     from pa_select.interop.torchmetrics import PosteriorAgreement
@@ -295,17 +286,13 @@ def metrics(rank, n_ranks):
     local = PosteriorAgreement(prior="marginal", sync_on_compute=False)
     on_step = PosteriorAgreement(prior="marginal", dist_sync_on_step=True)
     idle = PosteriorAgreement(prior="marginal", process_group=dist.group.WORLD)
-    both = MetricCollection({p: PosteriorAgreement(p) for p in ("uniform", "marginal")})
     found["step"] = [on_step(a[s], b[s]).item() for s in (batches[-1], slice(0, 300))]
     for batch in batches:
-        for metric in (gathering, local, both):
+        for metric in (gathering, local):
             metric.update(a[batch], b[batch])
     if rank == 0:
         idle.update(a, b)
     found["gathering"] = gathering.compute().item()
     found["local"] = local.compute().item()
     found["idle"] = idle.compute().item()
-    found["both"] = {name: value.item() for name, value in both.compute().items()}
-    with idle.sync_context():
-        found["context"] = idle._is_synced
     return found

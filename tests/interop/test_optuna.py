@@ -6,14 +6,11 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.datasets import load_wine
-from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import make_scorer
 from sklearn.model_selection import StratifiedKFold
 from sklearn.naive_bayes import GaussianNB
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import StandardScaler
 
 optuna = pytest.importorskip("optuna")
 
@@ -210,30 +207,6 @@ def test_sample_weight_is_passed_on():
     assert abs(value - plain(optuna.trial.FixedTrial({"var_smoothing": 1e-2}))) > 1e-4
 
 
-def test_agreement_alone_takes_a_constant_and_the_guard_does_not():
-    model = Pipeline([("scale", StandardScaler()), ("clf", GaussianNB())])
-    useless, useful = DummyClassifier(), GaussianNB()
-
-    def space(trial):
-        name = trial.suggest_categorical("kind", ["useless", "useful"])
-        return {"clf": useless if name == "useless" else useful}
-
-    objective = agreement_objective(model, space, X, Y, views=drift, cv=2, prior="uniform")
-    study = study_of()
-    for kind in ("useless", "useful"):
-        study.enqueue_trial({"kind": kind})
-    study.optimize(objective, n_trials=2)
-    assert study.best_trial.params == {"kind": "useless"}
-    best = objective.best_trial(study)
-    assert best.params == {"kind": "useful"}
-    assert best.user_attrs["score"] > 0.9
-    assert "not eligible: score" in objective.cv_results(study)["reason"][0]
-    fitted = objective.best_estimator(study)
-    assert isinstance(fitted["clf"], GaussianNB)
-    expected = Pipeline([("scale", StandardScaler()), ("clf", GaussianNB())]).fit(X, Y)
-    np.testing.assert_array_equal(fitted.predict(X), expected.predict(X))
-
-
 def test_ask_and_tell():
     space = LOG | {"priors": CategoricalDistribution([None])}
     objective = agreement_objective(GaussianNB(), space, X, Y, views=drift, cv=2)
@@ -267,14 +240,6 @@ def test_distributions():
     assert found == trial.params
     assert trial.distributions == space
     assert objective._parameters(optuna.trial.FixedTrial(found)) == found
-
-
-def test_two_directions():
-    objective = agreement_objective(GaussianNB(), SPACE, X, Y, views=drift, cv=2)
-    both, one = over_grid(objective, 2), over_grid(objective)
-    for trial in both.trials:
-        assert trial.values == [trial.user_attrs["agreement"], trial.user_attrs["score"]]
-    assert objective.best_trial(both).params == objective.best_trial(one).params
 
 
 def test_reports_the_agreement_of_the_pairs_so_far():

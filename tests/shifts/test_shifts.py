@@ -433,7 +433,6 @@ X = DIGITS[:4]
     [
         (FeatureDropout(1.5), X, "rate: expected a number of at most 1, got 1.5"),
         (FeatureFailure(65), X, "n_features: expected a whole number of at most 64, .* got 65"),
-        (Dim(1.5), X, "strength: expected a number of at most 1, got 1.5"),
         (FeatureDropout(value="median"), X, "value: expected a number or 'mean', got 'median'"),
         (GaussianNoise(bounds=(1, 0)), X, "bounds: expected the least value before the greatest"),
         (Drift(bounds=3), X, r"bounds: expected a pair \(least, greatest\)"),
@@ -449,14 +448,12 @@ X = DIGITS[:4]
         (Blur(), X, r"X: expected images of shape .*, got \(4, 64\); flat rows need .* shape"),
         (Blur(shape=(8, 9)), X, r"shape: expected \(height, width\) .* of rows of shape \(64,\)"),
         (Blur(), np.full((2, 3, 3), np.nan), "X: expected finite pixels"),
-        (ImpulseNoise(1.5), X, "share: expected a number of at most 1, got 1.5"),
         (ImpulseNoise(), 16 * X, r"X: expected numbers within the bounds \(0, 1\), got 5"),
-        (ShotNoise(), -X, r"X: expected numbers within the bounds \(0, 1\), got -0.3"),
         (ShotNoise(bounds=None), X, r"bounds: expected a pair \(least, greatest\)"),
         (
             TransformShift(np.negative, power=0.5),
             X,
-            "power: expected 0 or 1, .* write def shift.X,",
+            "power: expected 0 or 1, .* def shift.X, power",
         ),
         (TransformShift(lambda rows: rows[:2]), X, "shift: expected a view of each of 4 rows"),
         (TransformShift(lambda rows: None), X, "shift: expected a view of X, got None"),

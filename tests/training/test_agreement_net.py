@@ -208,12 +208,12 @@ def test_rows_of_all_kinds():
 @pytest.mark.filterwarnings("ignore:No candidate is within:UserWarning")
 def test_searches_and_callbacks():
     shared = tuple(SharedEnvironment(rows) for rows in PAIRS)
-    search = GridSearchCV(
-        net(pairs=shared), {"weight": [0.0, 1.0]}, cv=2, error_score="raise"
-    ).fit(X[:200], Y[:200])
+    grid = {"weight": [0.0, 1.0]}
+    search = GridSearchCV(net(pairs=shared), grid, cv=2, error_score="raise")
+    search.fit(X[:200], Y[:200])
     assert class_scores(search, X[:5])[0].shape == (5, 10)
     assert clone(search).estimator.pairs[0] is shared[0]
-    by_agreement = PASearchCV(net(pairs=shared), {"weight": [0.0, 1.0]}, cv=2)
+    by_agreement = PASearchCV(net(pairs=shared), grid, cv=2)
     assert by_agreement.fit(X[:200], Y[:200]).best_index_ in (0, 1)
     stopping = PAEarlyStopping((X[:100], X[:100] / 2), patience=2)
     fitted = net(callbacks=[("pa", stopping)]).fit(X[:200], Y[:200])

@@ -13,18 +13,8 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
-from skorch import (
-    NeuralNet,
-    NeuralNetBinaryClassifier,
-    NeuralNetClassifier,
-    NeuralNetRegressor,
-)
-from skorch.callbacks import (
-    Callback,
-    Checkpoint,
-    LoadInitState,
-    TrainEndCheckpoint,
-)
+from skorch import NeuralNet, NeuralNetBinaryClassifier, NeuralNetClassifier, NeuralNetRegressor
+from skorch.callbacks import Callback, Checkpoint, LoadInitState, TrainEndCheckpoint
 from torch import nn
 
 from pa_select import PAEarlyStopping, PAScoring, class_scores, posterior_agreement
@@ -321,16 +311,12 @@ def test_shared_environments_are_not_copied():
 
 
 def test_pairings_and_fewer_pairs():
-    labelled = ((X[:60], Y[:60]), (OTHER[60:], Y[60:]))
+    labelled = ((X[:60], Y[:60]), SharedEnvironment(OTHER[60:], Y[60:]))
     net = make(PAScoring(labelled, pairing="label")).fit(X, Y)
     paired = callback(net, PAScoring).paired_
     first, second = paired.pairs[0, 1]
     used = np.array(paired.datasets[1].indices)  # the larger one has rows without a partner
     np.testing.assert_array_equal(Y[:60][first], Y[60:][used[second]])
-    shared = [SharedEnvironment(*e) for e in labelled]
-    again = make(PAScoring(shared, pairing="label")).fit(X, Y)
-    assert again.history[:, "pa"] == net.history[:, "pa"]
-
     rows = np.arange(0, 200, 2), np.arange(1, 200, 2)
     net = make(PAScoring(PAIR, pairing=lambda *samples: rows)).fit(X, Y)
     a, b = (class_scores(net, e)[0] for e in (X[rows[0]], OTHER[rows[1]]))
@@ -457,11 +443,7 @@ def test_a_training_that_ends_before_an_epoch_can_be_kept(params):
 
 
 @pytest.mark.parametrize(
-    ("kind", "got"),
-    [
-        (NeuralNetRegressor, "a NeuralNetRegressor"),
-        (NeuralNet, "a net that is trained with L1Loss"),
-    ],
+    ("kind", "got"), [(NeuralNetRegressor, "a NeuralNetRegressor"), (NeuralNet, "a net .* L1Loss")]
 )
 def test_regressors_are_refused(kind, got):
     net = make(PAScoring(PAIR), kind=kind, criterion=nn.L1Loss, module__n_out=1)

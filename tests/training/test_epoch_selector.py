@@ -174,22 +174,17 @@ def test_what_speaks_against_the_epoch_kept():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         EpochSelector().update(np.ones((9, 3)), np.ones((9, 3)))  # a constant module
-        good = EpochSelector()
-        good.update(a, b)
-        assert good.concerns == ()
-        saturated = EpochSelector()
-        saturated.update(a, a * (1 + 1e-3))
-        assert "epoch 1 is saturated" in saturated.concerns[0]
-        collapsed = EpochSelector()
-        collapsed.update(a + [99, 0, 0], b + [99, 0, 0])
-        assert "epoch 1 predicts one class for 100% of the rows" in collapsed.concerns[0]
+        for one, other, concern in (
+            (a, a * (1 + 1e-3), "epoch 1 is saturated"),
+            (a, -b, "environments are not in the same order"),
+            (a + [99, 0, 0], b + [99, 0, 0], "epoch 1 predicts one class for 100% of the rows"),
+        ):
+            selector = EpochSelector()
+            selector.update(one, other)
+            assert concern in selector.concerns[0]
         # A better epoch is of no concern.
-        collapsed.update(a, b)
-        assert (collapsed.best_epoch, collapsed.concerns) == (2, ())
-        other_objects = EpochSelector()
-        other_objects.update(a, -b)
-        assert other_objects.last.score == 0
-        assert "environments are not in the same order" in other_objects.concerns[0]
+        selector.update(a, b)
+        assert (selector.best_epoch, selector.concerns) == (2, ())
 
 
 def test_warnings_of_scores_come_once():
