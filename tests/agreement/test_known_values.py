@@ -45,6 +45,15 @@ def test_hard_labels_reach_the_capacity_of_the_symmetric_channel(n_classes, n_ag
         assert overlap == pytest.approx(q, abs=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:scores_a and scores_b:UserWarning")  # nearly one class
+def test_constant_classifier_scores_zero_with_the_marginal_prior():
+    constant = np.tile([[2.0, 1.0, 0.0]], (50, 1))
+    uniform = posterior_agreement(constant, constant)
+    assert (uniform.score, uniform.beta) == (pytest.approx(np.log(3)), np.inf)
+    result = posterior_agreement(constant, constant, prior="marginal")
+    assert result.score == pytest.approx(0, abs=1e-12)
+
+
 def test_perfect_classifier_reaches_the_label_entropy_with_the_marginal_prior():
     labels = np.repeat([0, 1, 2], [10, 30, 60])
     scores = np.eye(3)[labels]

@@ -91,16 +91,11 @@ def test_the_sample_of_probabilities_is_named_whatever_reads_it(a, b, named):
     assert len(said(pa_kernel, a, b, 1.0)) == bool(named)
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "text"),
-    [
-        ([A, P, Q, A], [B, Q, P, DECISIONS], "sum to 1 in 2 of 4 problems."),
-        (np.stack([P, Q]), np.stack([P, P]), "sum to 1 in 2 of 2 problems."),
-    ],
-)
-def test_many_problems_are_told_of_once(a, b, text):
-    (found,) = said(posterior_agreement, a, b)
-    assert text in found
+def test_many_problems_are_told_of_once():
+    (text,) = said(posterior_agreement, [A, P, Q, A], [B, Q, P, DECISIONS])
+    assert "sum to 1 in 2 of 4 problems." in text
+    (text,) = said(posterior_agreement, np.stack([P, Q]), np.stack([P, P]))
+    assert "sum to 1 in 2 of 2 problems." in text
 
 
 class Counted:

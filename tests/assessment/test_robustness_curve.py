@@ -332,7 +332,10 @@ def test_attacks_are_aimed_at_each_estimator_and_come_by_norm():
         ({"y": Y[:5]}, ValueError, r"y: expected shape \(150,\), got \(5,\)"),
         ({"y": np.full(150, "ten")}, ValueError, "y: expected classes of linear, .* got .*'ten'"),
         ({"groups": Y[:5]}, ValueError, r"groups: expected shape \(150,\), got \(5,\)"),
+        ({"tol": 0}, ValueError, "tol: expected at least 1e-12"),
         ({"prior": [0.5, 0.5]}, ValueError, "prior: expected"),
+        ({"ratios": [1, 1]}, ValueError, "ratios: expected different numbers"),
+        ({"estimators": np.eye(3)}, TypeError, "estimators: expected .*, got ndarray"),
         ({"shift": FGSM()}, TypeError, "estimator: expected a torch module"),
     ],
 )

@@ -330,7 +330,6 @@ def of_sites(dataset=PLAIN, y=Y, site=HOSPITAL):
     ("make", "message"),
     [
         (lambda: WILDSData(Fake("mine")), r"fields: expected some of \['hospital', 'slide'"),
-        (lambda: WILDSData(Fake(), "city"), "got 'city' for data set 'camelyon17'"),
         (lambda: WILDSData(PLAIN, "site"), "y: expected class labels, or a dataset with y_array"),
         (lambda: WILDSData(PLAIN, "site", y=Y), "metadata: expected a table"),
         (lambda: of_sites(y=Y[:3]), r"y: expected shape \(60,\), got \(3,\)"),

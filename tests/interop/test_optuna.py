@@ -393,7 +393,6 @@ def test_a_score_that_fails_fails_the_trial():
         ({"space": {"a": [1]}}, TypeError, r"space\['a'\]: expected one of Optuna's distrib"),
         ({"pairing": "nothing"}, ValueError, "The 'pairing' parameter"),
         ({"estimator": LinearRegression()}, ValueError, "estimator: expected a classifier"),
-        ({"y": None}, ValueError, "y: PASearchCV requires y"),
         ({"y": np.zeros(len(Y))}, ValueError, "y: expected at least two classes, got only 0.0"),
         ({"prior": [0.5, 0.5]}, ValueError, "prior: expected one probability"),
         ({"adapter": "ridge"}, ValueError, "adapter: expected pairs"),

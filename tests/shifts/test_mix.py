@@ -132,7 +132,6 @@ FRAME = pd.DataFrame(X, columns=["u", "v"])
         ((X, X2[:5], 0.1), "X2: expected 10 rows as X has, got 5"),
         ((X, X2[:, :1], 0.1), r"X2: expected shape \(10, 2\), got \(10, 1\)"),
         ((X, X2.astype(str), 0.1), "X2: expected dtype float64 as X has, got <U32"),
-        ((X, X2.tolist(), 0.1), "X2: expected rows of the type of X, ndarray, got list"),
         ((FRAME, X2, 0.1), "X2: expected rows of the type of X, DataFrame, got ndarray"),
         ((FRAME, FRAME[["v", "u"]], 0.1), r"X2: expected columns \['u', 'v'\], got \['v', 'u'\]"),
         ((FRAME, FRAME.iloc[::-1], 0.1), "X2: expected the rows of X in their order"),
