@@ -51,11 +51,3 @@ def test_resnets_are_trained_where_there_are_some(content, network, tmp_path, mo
     monkeypatch.syspath_prepend(tmp_path)
     assert runpy.run_path(str(SCRIPT))["available_network"]() == network
     sys.modules.pop("torchvision", None)
-
-
-def test_nothing_is_measured_when_the_time_is_up(tmp_path, capfd):
-    script = runpy.run_path(str(SCRIPT))
-    table = script["Table"](tmp_path / "gpu.csv", {})
-    script["solves"](table, [(10, 3, "uniform", torch.float64, "")], "cpu", end=0)
-    assert "The time is up: 10 pairs of 3 classes" in capfd.readouterr().out
-    assert not table.rows

@@ -3,6 +3,13 @@
 from torch import nn
 
 
+class Linear(nn.Linear):
+    """Ten classes of 64 pixels."""
+
+    def __init__(self):
+        super().__init__(64, 10)
+
+
 class Module(nn.Module):
     """A small net with everything that training mode changes."""
 

@@ -67,6 +67,7 @@ GIVEN = {
     "views by a function": lambda kind, rows: {"views": drift},
     "views by a transformer": lambda kind, rows: {"views": scaled(kind)},
     "views": lambda kind, rows: {"views": [drift(rows), drift(drift(rows))]},
+    "views in arrays": lambda kind, rows: {"views": drift(X)},
     "environments": lambda kind, rows: {"environments": column(kind, ENVIRONMENTS, rows)},
     "nearest": lambda kind, rows: {"environments": ENVIRONMENTS, "pairing": NEAREST},
     "weights": lambda kind, rows: {"sample_weight": column(kind, 1.0 + ENVIRONMENTS, rows)},

@@ -361,6 +361,7 @@ def test_failures(error_score, state, n_directions):
     if state == "COMPLETE":
         assert failed.values == [0.0] * n_directions
     assert good.state == TrialState.COMPLETE
+    assert good.values == [good.user_attrs[x] for x in ("agreement", "score")[:n_directions]]
     assert objective.best_trial(study).number == 1
     assert list(objective.cv_results(study)["trial"]) == [1]
 

@@ -12,9 +12,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_iris
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import (
-    BaggingClassifier,
     GradientBoostingClassifier,
-    HistGradientBoostingClassifier,
     RandomForestClassifier,
     StackingClassifier,
     VotingClassifier,
@@ -53,13 +51,10 @@ CLASSIFIERS = [
     GaussianNB(),
     DecisionTreeClassifier(max_depth=3),
     RandomForestClassifier(20, random_state=0),
-    BaggingClassifier(random_state=0),
     GradientBoostingClassifier(n_estimators=5),
-    HistGradientBoostingClassifier(max_iter=5),
     KNeighborsClassifier(7),
     DummyClassifier(strategy="prior"),
     make_pipeline(StandardScaler(), SVC()),
-    make_pipeline(StandardScaler(), make_pipeline(StandardScaler(), GaussianNB())),
     CalibratedClassifierCV(LinearSVC(), cv=2),
     GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [3, 9]}, cv=2),
     GridSearchCV(make_pipeline(StandardScaler(), SVC()), {"svc__C": [1, 10]}, cv=2),

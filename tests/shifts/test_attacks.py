@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from helpers.nets import Module
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_wine
@@ -262,6 +263,7 @@ def test_rows_norms_and_successes_are_of_what_is_returned(attack, nets):
         assert 0.3 < shifted.success.mean() <= 1
         if hasattr(attack, "eps"):
             assert shifted.norm.max() <= attack.eps * (1 + 1e-6)
+            assert shifted.norm.min() > 0.05  # rows that are wrong already are moved, too
         assert shifted.norm.dtype == np.float64
         assert shifted.success.dtype == bool
 
@@ -349,25 +351,9 @@ def test_types_of_rows():
     assert ((low <= boxed.X) & (boxed.X <= high)).all()
 
 
-class Everything(nn.Module):
-    """What training changes: dropout, running statistics; frozen and free parameters."""
-
-    def __init__(self, n_out=10, probabilities=False, several=False):
-        super().__init__()
-        self.layers = nn.Sequential(
-            nn.Linear(64, 32), nn.BatchNorm1d(32), nn.Tanh(), nn.Dropout(0.5), nn.Linear(32, n_out)
-        )
-        self.probabilities, self.several = probabilities, several
-
-    def forward(self, x):
-        out = self.layers(x)
-        out = out.softmax(1) if self.probabilities else out
-        return (out, x) if self.several else out
-
-
 @each_attack
 def test_modules_stay_as_they_were(attack):
-    net = Everything()
+    net = Module()
     net.layers[1].eval()
     net.layers[0].weight.requires_grad_(False)
     net.layers[4].bias.grad = torch.ones(10)
@@ -383,12 +369,17 @@ def test_modules_stay_as_they_were(attack):
         assert torch.equal(value, net.state_dict()[name])
 
 
+class Probabilities(Module):
+    def forward(self, x):
+        return super().forward(x).softmax(1)
+
+
 @pytest.mark.parametrize(
     ("kind", "options", "y"),
     [
         (NeuralNetClassifier, {"criterion": nn.CrossEntropyLoss}, LABELS),
-        (NeuralNetClassifier, {"module__probabilities": True}, LABELS),
-        (NeuralNetClassifier, {"module__several": True, "criterion": nn.CrossEntropyLoss}, LABELS),
+        (NeuralNetClassifier, {"module": Probabilities}, LABELS),
+        (NeuralNetClassifier, {"module__extra": True, "criterion": nn.CrossEntropyLoss}, LABELS),
         (NeuralNetBinaryClassifier, {"module__n_out": 1}, (LABELS < 5).astype(np.float32)),
     ],
     ids=["logits", "probabilities", "several", "binary"],
@@ -402,10 +393,8 @@ def test_skorch_nets(kind, options, y):
             y_pred = y_pred[0] if isinstance(y_pred, tuple) else y_pred
             return super().get_loss(y_pred, *args, **kwargs)
 
-    net = Net(
-        Everything, max_epochs=8, lr=0.01, optimizer=torch.optim.Adam, verbose=0, train_split=None,
-        **options,
-    ).fit(DIGITS[:1200], y[:1200])  # fmt: skip
+    usual = {"module": Module, "lr": 0.01, "optimizer": torch.optim.Adam, "train_split": None}
+    net = Net(max_epochs=8, verbose=0, **usual | options).fit(DIGITS[:1200], y[:1200])
     labels = y[1200:1400]
     clean = net.predict(X) == labels
     assert clean.mean() > 0.8
@@ -480,7 +469,7 @@ def test_what_is_no_differentiable_classifier():
         (MLPClassifier(max_iter=2).fit(SCALED, np.eye(3)[CULTIVAR]), "MLPClassifier"),
         (cubes.fit(SCALED[:, :2], NAMES), r"a pipeline with the step PolynomialFeatures\(\)"),
         (clipped.fit(WINE, NAMES), r"a pipeline with the step MinMaxScaler\(clip=True\)"),
-        (NeuralNetRegressor(Everything), "a NeuralNetRegressor"),
+        (NeuralNetRegressor(Module), "a NeuralNetRegressor"),
     ):
         with pytest.raises(TypeError, match=rf"{expected} classifier .*, got {got}\."):
             PGD()(SCALED, estimator=estimator)

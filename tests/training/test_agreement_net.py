@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from helpers.nets import Linear
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_digits
@@ -25,11 +26,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:pairs. expected the classes:User
 X, Y = shuffle(*load_digits(return_X_y=True), random_state=0)
 X = (X / 16).astype("float32")
 PAIRS = X[100:400], X[100:400] + np.random.default_rng(0).normal(0, 0.2, (300, 64)).astype("f4")
-
-
-class Linear(torch.nn.Linear):
-    def __init__(self):
-        super().__init__(64, 10)
 
 
 def net(**params):

@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from helpers.nets import Linear
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -26,11 +27,6 @@ X, Y = load_digits(return_X_y=True)
 X, Y = (X[:300] / 16).astype("float32"), Y[:300]
 PLACES = np.array(["north", "south", "west"])[np.arange(300) % 3]
 LEARNERS = [ERMNet, IRMNet, LISANet]
-
-
-class Linear(torch.nn.Linear):
-    def __init__(self):
-        super().__init__(64, 10)
 
 
 class Named(torch.nn.Module):
