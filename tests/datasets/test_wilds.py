@@ -356,7 +356,6 @@ def test_bad_data(make, message):
         (lambda d: d.pairs(nn.Flatten()), r"features: .* got \(\)"),
         (lambda d: d.by_environment()[0].pairs(FLAT[:20]), r"at least two .* got only \[0\]"),
         (lambda d: WILDSData(Fake("celebA", Y, "male"), "y").pairs(FLAT), "equal label .* none"),
-        (lambda d: d.nearest_pairing(FLAT)(d.X, d.X), "y_a: expected labels"),
         (lambda d: d.nearest_pairing(FLAT)(IMAGES, IMAGES, Y, Y), "belong to, got ndarray"),
         (lambda d: d.nearest_pairing(FLAT)(of_sites().X, d.X, Y, Y), "belong to, got other data"),
         (

@@ -94,6 +94,11 @@ def test_scores_at_a_bound():
     assert (low, high) == pytest.approx((0, by_hand([0, 2, 1])[1]))
 
 
+def test_sites_that_differ_much_say_nothing_of_one_end():
+    low, high = new_site_interval([1e-9, 1e150, 3e200], bounds=(0, INF))
+    assert 0 <= low < high == INF
+
+
 def test_symmetry_and_order():
     scores, sizes = np.array([0.55, 0.9, 0.7, 0.8, 1.0]), np.array([30, 20, 50, 8, 3])
     low, high = new_site_interval(scores, sizes)
