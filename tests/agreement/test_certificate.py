@@ -129,23 +129,6 @@ def test_excess_of_variance_changes_no_faster_than_its_bounds():
     assert most > 0.9
 
 
-def test_derivatives_of_the_marginal_kernel():
-    rng = np.random.default_rng(3)
-    for _ in range(20):
-        a, b, w = random_problem(rng)
-        pairs = concatenate([Problem(torch.from_numpy(a), torch.from_numpy(b), w)])
-        kernel = MarginalPrior(ModelRuns.one_model_each(pairs))
-        scale = np.median(np.abs(a - a.max(1, keepdims=True)).max(1)) + 1e-300
-        beta = np.exp(rng.normal()) / scale
-        found = kernel.evaluate(np.array([beta]), np.array([beta]), np.array([0]))
-        steps = beta * (1 + 1e-4 * np.arange(-1, 2))
-        low, here, high = (oracle.kernel(a, b, at, prior="marginal", weight=w) for at in steps)
-        assert found.value[0] == pytest.approx(here, abs=1e-10)
-        assert found.slope[0] == pytest.approx((high - low) / 2e-4, rel=1e-4, abs=1e-6)
-        second = (high - 2 * here + low) / 1e-8
-        assert found.curvature[0] == pytest.approx(second, rel=1e-2, abs=1e-4)
-
-
 @pytest.mark.parametrize(("margin", "light"), [(6.0, 1e-4), (8.0, 1e-5)])
 def test_a_class_whose_mean_posterior_underflows_can_decide_a_pair(margin, light):
     a = np.array([[margin, 0, -1e4], [0, margin, -1e4], [0, -340, -310]])

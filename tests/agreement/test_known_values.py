@@ -54,15 +54,6 @@ def test_constant_classifier_scores_zero_with_the_marginal_prior():
     assert result.score == pytest.approx(0, abs=1e-12)
 
 
-def test_perfect_classifier_reaches_the_label_entropy_with_the_marginal_prior():
-    labels = np.repeat([0, 1, 2], [10, 30, 60])
-    scores = np.eye(3)[labels]
-    result = posterior_agreement(scores, scores, prior="marginal")
-    p = np.array([0.1, 0.3, 0.6])
-    assert result.score == pytest.approx(-(p * np.log(p)).sum(), abs=1e-12)
-    assert result.beta == np.inf
-
-
 @pytest.mark.filterwarnings("ignore:scores_a and scores_b:UserWarning")  # nearly one class
 def test_both_modes_of_the_kernel_and_the_global_one():
     a, b = two_modes()

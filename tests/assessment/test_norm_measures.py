@@ -94,6 +94,12 @@ def test_a_batch_normalisation_without_weights_is_folded():
     torch.testing.assert_close(folded(linear, "module")(rows.double()).float(), linear(rows))
 
 
+def test_without_a_margin_there_is_no_measure_of_it():
+    found = norm_measures(network(), initial=network())
+    assert found["frobenius_distance"] == 0
+    assert not any("margin" in name or "main" in name for name in found)
+
+
 def test_products_overflow_only_where_said():
     deep = nn.Sequential(*[nn.Linear(4, 4) for _ in range(400)])
     for layer in deep:

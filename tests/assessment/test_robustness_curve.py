@@ -193,13 +193,6 @@ def test_the_uniform_prior_is_solved_once_beside_others(prior, monkeypatch):
     assert curve.table["pa_uniform"][3] == pytest.approx(posterior_agreement(a, b).score, abs=1e-6)
 
 
-def test_number_of_classes(curve):
-    assert curve.n_classes == 10
-    two = LogisticRegression().fit(X[TRAIN], Y[TRAIN] > "digit 4")
-    models = {"ten": LINEAR, "two": two}
-    assert robustness_curve(models, X[TEST], shift=NOISE, metrics="posterior").n_classes is None
-
-
 def test_agreement_of_one_row(curve):
     row = rows_of(curve)[4]  # linear, 0.4, 0.5
     result = curve.agreement("linear", 0.4, 0.5)
@@ -278,6 +271,10 @@ def test_without_labels_and_with_one_estimator():
         *("kl", "kl_se", "wasserstein", "wasserstein_se"),
     }
     assert curve.agreement().score == pytest.approx(curve.table["pa"][0], abs=1e-12)
+    assert curve.n_classes == 10
+    binary = LogisticRegression().fit(X[TRAIN], Y[TRAIN] > "digit 4")
+    both = robustness_curve([LINEAR, binary], X[TEST], shift=NOISE, metrics="posterior")
+    assert both.n_classes is None
     two = robustness_curve([LINEAR, LINEAR, FOREST], X[TEST], shift=NOISE, metrics="posterior")
     names = ["LogisticRegression 1", "LogisticRegression 2", "RandomForestClassifier"]
     assert two.estimators == names
@@ -321,6 +318,7 @@ def test_attacks_are_aimed_at_each_estimator_and_come_by_norm():
         ({"estimators": {}}, ValueError, "estimators: expected at least one, got none"),
         ({"shift": 3}, TypeError, "shift: expected a shift, a callable"),
         ({"powers": "much"}, TypeError, "powers: expected a number or several, got 'much'"),
+        ({"powers": []}, ValueError, r"powers: expected a number or several, got \[\]"),
         ({"powers": [-1]}, ValueError, "^powers: expected a finite number of at least 0, got -1"),
         ({"powers": [0.5], "shift": np.negative}, ValueError, "^powers: expected 0 or 1, as the"),
         ({"ratios": [0, 1.5]}, ValueError, r"ratios: expected numbers in \[0, 1\]"),

@@ -194,6 +194,11 @@ def test_features_of_a_module(fake, data, batch_size):
     assert_allclose(points, expected, rtol=1e-5, atol=1e-6)
 
 
+def test_features_of_a_part_are_in_its_order(data):
+    rows = [5, 2, 2, 40]
+    assert_allclose(data.take(rows).features(nn.Flatten(), batch_size=3), FLAT[rows])
+
+
 def test_extractors_of_other_kinds(data):
     pca = PCA(3).fit(FLAT)
     points = data.features(pca, batch_size=11)

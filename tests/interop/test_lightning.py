@@ -108,7 +108,6 @@ def test_guard_and_wrong_input(tmp_path):
         (pair, {"guard": "val_loss"}, ValueError, "guard: .* higher is better.*got 'val_loss'"),
         (pair, {"guard_error": 0.02}, ValueError, "guard: .* with guard_error=0.02, got None"),
         (X, {}, ValueError, "environments: expected two, in a tuple, got Tensor"),
-        ((X, X, X), {}, ValueError, "environments: expected two, .* got tuple of 3"),
         ((shuffled, X), {}, ValueError, r"environments\[0\]: expected a DataLoader that does not"),
         ((X, dataset), {}, TypeError, r"environments\[1\]: expected .* got the Dataset Tensor"),
     ):

@@ -195,6 +195,14 @@ def test_expected_scores_cannot_be_pruned():
     assert study.trials[0].state == TrialState.COMPLETE
 
 
+def test_warnings_about_pairs_are_those_of_a_search():
+    same = X[:60:2], X[:60:2] + 1e-9
+    objective = agreement_objective(GaussianNB(), SPACE, X, Y, paired=same, cv=3)
+    study = over_grid(objective)
+    with pytest.warns(UserWarning, match="No candidate predicts another class"):
+        objective.best_trial(study)
+
+
 def test_sample_weight_is_passed_on():
     weight = np.where(Y == 0, 0.2, 1.0)
     options = {"fit_params": {"sample_weight": weight}}
@@ -395,6 +403,7 @@ def test_a_score_that_fails_fails_the_trial():
         ({"pairing": "nothing"}, ValueError, "The 'pairing' parameter"),
         ({"estimator": LinearRegression()}, ValueError, "estimator: expected a classifier"),
         ({"y": np.zeros(len(Y))}, ValueError, "y: expected at least two classes, got only 0.0"),
+        ({"y": None}, ValueError, "y: PASearchCV requires y"),
         ({"prior": [0.5, 0.5]}, ValueError, "prior: expected one probability"),
         ({"adapter": "ridge"}, ValueError, "adapter: expected pairs"),
         ({"selection": "expected"}, ValueError, r"paired: expected some"),

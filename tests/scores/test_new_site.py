@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from scipy import optimize, stats
 
-from pa_select import new_site_interval, posterior_agreement
+from pa_select import candidate_posterior, new_site_interval, posterior_agreement
 
-INF, AGREEMENT = math.inf, posterior_agreement(np.eye(3), np.eye(3))
+INF, EYE = math.inf, np.eye(3)
 
 
 def by_hand(values, confidence_level=0.95):
@@ -139,7 +139,10 @@ def test_coverage(n_sites, heavy):
         (([1, 2, 3], [1, 2, 3]), {"bounds": (0, INF)}, "sizes: expected None"),
         (([0.5, 0.6, 0.7],), {"bounds": (1, 0)}, r"bounds: expected .*, got \(1, 0\)"),
         (([0.5, 0.6, 0.7],), {"confidence_level": 1}, "confidence_level: expected"),
-        (([AGREEMENT] * 3,), {}, "scores: .* real .* a PosteriorAgreement"),
+        (([posterior_agreement(EYE, EYE)] * 3,), {}, "scores: .* real .* a PosteriorAgreement"),
+        (([candidate_posterior(EYE, EYE)] * 3,), {}, "scores: .* real .* a CandidatePosterior"),
+        (([],), {}, "scores: expected"),
+        (([0.5, 0.6, 0.7],), {"bounds": None}, "bounds: expected .*, got None"),
     ],
 )
 def test_errors(arguments, options, message):

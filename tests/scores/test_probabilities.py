@@ -67,6 +67,7 @@ WRONG = [
     (torch.tensor(with_row([0.5, 0.6, 0])), {}, ValueError, "sum of 1.1 .* in row 7"),
     (np.stack([P, with_row([0.5, 0.6, 0])]), {}, ValueError, "in problem 1, row 7"),
     (P[:, 0], {}, ValueError, r"expected shape \(n, n_classes\), got shape \(40,\).*1 - p, p"),
+    (P[:, :0], {}, ValueError, r"got shape \(40, 0\)"),
     ("text", {}, TypeError, "expected real numbers"),
     (P + 0j, {}, TypeError, "expected real numbers, got dtype complex128"),
     (np.ma.masked_equal(P, 1), {}, ValueError, "expected no masked values, got one in row 0"),
