@@ -107,3 +107,8 @@ def test_the_group_outlives_errors(three):
     a, b = processes.noisy(60)
     assert len(scores) == 1
     assert scores.pop() == pytest.approx(posterior_agreement(a, b).score, abs=1e-12)
+
+
+def test_a_group_has_to_be_there():
+    with pytest.raises(ValueError, match="process_group: expected torch.distributed to be init"):
+        posterior_agreement(*processes.noisy(10), process_group="world")

@@ -18,6 +18,7 @@ from pa_select import (
 from pa_select.agreement.inputs.problem import check_problem
 from pa_select.agreement.pairs.block import centred_with_ties, tolerance
 from pa_select.agreement.pairs.paired_scores import concatenate
+from pa_select.agreement.pooled_agreement import PooledPairs, pooled_agreement
 from pa_select.agreement.solver.kernel_sums import limits
 from pa_select.agreement.solver.marginal_prior import MarginalPrior
 from pa_select.agreement.solver.marginal_sums import ModelRuns
@@ -65,6 +66,15 @@ def test_a_constant_classifier_scores_zero_whatever_its_rounding(n, certify):
         found = posterior_agreement(a, b, prior=prior, certify=certify)
         assert found.score == pytest.approx(0, abs=1e-12)
         assert found.n_evaluations <= 3
+
+
+def test_agreement_that_is_pooled_over_models_does_not_see_rounding():
+    rng, rows = np.random.default_rng(0), np.arange(30)
+    votes = rng.choice([0.1, 0.3, 0.5], size=(60, 3))
+    pairs = PooledPairs(rows, rows + 30, rows % 2, 1 - rows % 2, rows, rows, np.ones(30))
+    noisy = [votes * (1 + 2.0**-52 * rng.integers(-1, 2, votes.shape)) for _ in range(3)]
+    scores = [result.score for result in pooled_agreement([votes, *noisy], pairs)]
+    assert scores == pytest.approx(scores[:1] * 4, abs=2e-5)
 
 
 @settings(max_examples=50)

@@ -57,7 +57,6 @@ CLASSIFIERS = [
     make_pipeline(StandardScaler(), SVC()),
     CalibratedClassifierCV(LinearSVC(), cv=2),
     GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [3, 9]}, cv=2),
-    GridSearchCV(make_pipeline(StandardScaler(), SVC()), {"svc__C": [1, 10]}, cv=2),
     OneVsRestClassifier(LinearSVC()),
     OneVsOneClassifier(LinearSVC()),
     VotingClassifier([("a", GaussianNB()), ("b", LogisticRegression())], voting="soft"),

@@ -95,7 +95,6 @@ def net(nets):
         LinearSVC(),
         SGDClassifier(random_state=0),
         RidgeClassifier(),
-        RidgeClassifier(fit_intercept=False),
         Perceptron(random_state=0),
         LinearDiscriminantAnalysis(),
         SVC(kernel="linear"),
