@@ -173,6 +173,12 @@ def test_a_replicate_in_which_a_class_underflows_is_solved_by_itself(monkeypatch
     monkeypatch.setattr(module, "find_maxima", counting)
     check(a, b, weights, "marginal")
     assert solved == [1]
+    problem = checked(a, b, "marginal")
+    pairs = module.each_pair(problem.a, problem.b)
+    runs = ModelRuns.one_model_each(module._separate(pairs, weights))
+    kernel = module.SharedMarginalPrior(runs, pairs, torch.from_numpy(weights))
+    value = kernel.evaluate(np.ones(2), np.ones(2), np.arange(2)).value
+    np.testing.assert_array_equal(np.isnan(value), [True, False])
 
 
 @pytest.mark.parametrize("kept", [True, False])

@@ -63,7 +63,6 @@ def test_form_and_draws():
     assert_array_equal(factor_images(DIGITS[:300]), drawn)
     assert_array_equal(factor_images(before, FACTOR_LADDERS["discriminability"][0]), drawn)
     assert_array_equal(factor_images(torch.tensor(before)), drawn)
-    assert_array_equal(factor_images(before.tolist()), drawn)
     # A row's draws are its own, in whatever company and chunk.
     assert_allclose(factor_images(DIGITS[:7]), drawn[:7], atol=1e-6)
     equal = factor_images(np.repeat(SQUARE, 600, 0))
