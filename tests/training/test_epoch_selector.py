@@ -217,6 +217,7 @@ def test_wrong_scores_name_the_epoch_and_keep_the_best():
         ("patience", 0, "patience: expected a positive number of epochs, got 0"),
         ("min_epochs", 1.5, "min_epochs: expected a whole number of epochs, got 1.5"),
         ("min_delta", -1, "min_delta: expected finite nats >= 0, got -1"),
+        ("min_delta", "1", "min_delta: expected a number of nats, got '1'"),
         ("tol", 0, "tol: expected at least 1e-12 nats"),
     ],
 )
