@@ -68,12 +68,14 @@ def test_a_constant_classifier_scores_zero_whatever_its_rounding(n, certify):
         assert found.n_evaluations <= 3
 
 
-def test_agreement_that_is_pooled_over_models_does_not_see_rounding():
+@pytest.mark.parametrize(("prior", "certify"), [("marginal", None), ("uniform", True)])
+def test_agreement_that_is_pooled_over_models_does_not_see_rounding(prior, certify):
     rng, rows = np.random.default_rng(0), np.arange(30)
     votes = rng.choice([0.1, 0.3, 0.5], size=(60, 3))
     pairs = PooledPairs(rows, rows + 30, rows % 2, 1 - rows % 2, rows, rows, np.ones(30))
     noisy = [votes * (1 + 2.0**-52 * rng.integers(-1, 2, votes.shape)) for _ in range(3)]
-    scores = [result.score for result in pooled_agreement([votes, *noisy], pairs)]
+    found = pooled_agreement([votes, *noisy], pairs, prior=prior, certify=certify)
+    scores = [result.score for result in found]
     assert scores == pytest.approx(scores[:1] * 4, abs=2e-5)
 
 

@@ -12,7 +12,6 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_iris
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import (
-    GradientBoostingClassifier,
     RandomForestClassifier,
     StackingClassifier,
     VotingClassifier,
@@ -51,7 +50,6 @@ CLASSIFIERS = [
     GaussianNB(),
     DecisionTreeClassifier(max_depth=3),
     RandomForestClassifier(20, random_state=0),
-    GradientBoostingClassifier(n_estimators=5),
     KNeighborsClassifier(7),
     DummyClassifier(strategy="prior"),
     make_pipeline(StandardScaler(), SVC()),
