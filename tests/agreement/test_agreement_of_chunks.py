@@ -64,20 +64,6 @@ def test_chunks_agree_as_all_rows_do(weighted, ends, prior):
     same(agreement_of_chunks(cut(arrays, list(ends)), prior=prior, **SOON), expected)
 
 
-def test_chunks_of_any_type():
-    a, b, weight = (np.round(x).astype(np.int8) for x in scores())
-    weight += 1
-    chunks = [
-        (a[:50].tolist(), b[:50].astype(np.float16), weight[:50]),
-        [torch.tensor(a[50:90]), torch.tensor(b[50:90], dtype=torch.bfloat16), weight[50:90]],
-        (a[90:].astype(np.float32), b[90:].astype(">f8"), weight[90:].tolist()),
-    ]
-    expected = posterior_agreement(a, b, sample_weight=weight)
-    same(agreement_of_chunks(chunks, device="cpu"), expected)
-    single = [(x.astype(np.float32), y.astype(np.float32)) for x, y in cut((a, b), [9])]
-    same(agreement_of_chunks(single, device=torch.device("cpu")), posterior_agreement(a, b))
-
-
 class Endless(Dataset):
     """Chunks that could be made for ever, as of random rows, if it had no length."""
 
@@ -98,12 +84,8 @@ def test_what_can_be_read():
     expected = posterior_agreement(a, b)
     rows = TensorDataset(torch.tensor(a), torch.tensor(b))
     chunks = cut((a, b), [100, 200])
-    for readable in (
-        tuple(chunks),
-        iter(chunks),
-        DataLoader(rows, batch_size=64),
-        Endless(chunks),
-    ):
+    loader = DataLoader(rows, batch_size=64)
+    for readable in (tuple(chunks), iter(chunks), loader, Endless(chunks)):
         same(agreement_of_chunks(readable), expected)
 
 
@@ -119,6 +101,16 @@ def test_a_net_scores_each_row_once():
     assert torch.equal(torch.cat(scored[1::2]), 3 * rows + 1)
 
 
+def test_lists_and_arrays_of_another_byte_order():
+    a, b, weight = (np.round(x) for x in scores())
+    chunks = [
+        (a[:50].tolist(), torch.tensor(b[:50]), weight[:50].tolist()),
+        (a[50:].astype(">f8"), b[50:], weight[50:]),
+    ]
+    found = agreement_of_chunks(chunks, device=torch.device("cpu"))
+    same(found, posterior_agreement(a, b, sample_weight=weight))
+
+
 TYPES = [torch.int8, torch.float16, torch.bfloat16, torch.float32, torch.float64]
 
 
@@ -129,10 +121,7 @@ def test_a_type_that_changes(dtype, room, monkeypatch):
     monkeypatch.setattr(module, "_SCORES_AT_ONCE", room)
     a, b = (3 * torch.tensor(x[:200]) for x in scores()[:2])
     a[:, 2:] -= 9
-    first, last = (
-        [x[rows].to(kind) for x in (a, b)]
-        for rows, kind in ((slice(None, 120), dtype), (slice(120, None), torch.float32))
-    )
+    first, last = [x[:120].to(dtype) for x in (a, b)], [x[120:].float() for x in (a, b)]
     # The next number in single precision ties with this one, but not in double precision.
     last[0][:, 1] = torch.nextafter(last[0][:, 0], last[0].new_tensor(torch.inf))
     parts = [posterior_agreement(*pair) for pair in (first, last)]
@@ -254,31 +243,21 @@ def disk(monkeypatch):
     return limit
 
 
-# A chunk of 50 rows has 1600 bytes; the conversion of two of them to float64 as many more.
-@pytest.mark.parametrize("room", [0, 1000, 4900, 9000])
+# The first 200 rows have 3200 bytes in single precision, and then are converted to double.
+@pytest.mark.parametrize(("room", "n_files"), [(0, 2), (1000, 2), (3200, 3), (6500, 3)])
 @pytest.mark.parametrize("said", [errno.ENOSPC, errno.EDQUOT])
-def test_a_full_disk(room, said, disk, tmp_path):
+def test_a_full_disk(room, n_files, said, disk, tmp_path):
     a, b, _ = scores()
     files = disk(room, said)
+    chunks = [np.float32([a[:200], b[:200]]), (a[200:], b[200:])]
     with pytest.raises(OSError, match="folder: expected .* room for the scores of") as caught:
-        agreement_of_chunks(cut((a, b), [50, 150]), folder=tmp_path)
+        agreement_of_chunks(map(tuple, chunks), folder=tmp_path)
     assert caught.value.errno == said
     assert str(tmp_path) in str(caught.value)
-    assert all(file.closed for file in files)
+    assert len(files) == n_files
+    assert all(file.closed for file in files)  # although the traceback is kept
     assert not list(tmp_path.iterdir())
-
-
-@linux
-def test_a_disk_that_is_full_when_the_type_changes(disk, tmp_path):
-    a, b, _ = (np.float32(x) for x in scores())
-    files = disk(200 * K * 4)  # enough for these rows in single precision only
-    chunks = [(a[:200], b[:200]), (a[200:].astype(float), b[200:])]
-    with pytest.raises(OSError, match="folder: .*No space left") as caught:
-        agreement_of_chunks(chunks, folder=tmp_path)
-    assert len(files) == 3
-    # Its room is free, although the traceback is kept.
-    assert mapped(str(tmp_path)) == (0, 0)
-    assert caught.value.errno == errno.ENOSPC
+    assert sys.platform != "linux" or mapped(str(tmp_path)) == (0, 0)
 
 
 def test_parts_of_chunks_that_the_system_writes(disk):
@@ -288,18 +267,13 @@ def test_parts_of_chunks_that_the_system_writes(disk):
     assert [file.room for file in files] == [0, 0]
 
 
-@pytest.mark.parametrize(
-    ("folder", "error", "message"),
-    [
-        ("missing", FileNotFoundError, "folder: expected .*missing"),
-        (3, TypeError, "folder: expected a path or None, got int"),
-    ],
-)
-def test_a_wrong_folder_costs_nothing(folder, error, message, tmp_path):
+def test_a_wrong_folder_costs_nothing(tmp_path):
     read = []
     chunks = (read.append(0) for _ in range(3))
-    with pytest.raises(error, match=message):
-        agreement_of_chunks(chunks, folder=tmp_path / folder if folder != 3 else folder)
+    with pytest.raises(FileNotFoundError, match="folder: expected .*missing"):
+        agreement_of_chunks(chunks, folder=tmp_path / "missing")
+    with pytest.raises(TypeError, match="folder: expected a path or None, got int"):
+        agreement_of_chunks(chunks, folder=3)
     assert not read
 
 
@@ -332,9 +306,9 @@ def test_an_interrupted_call_leaves_nothing(where, monkeypatch, tmp_path):
 A, B, W = scores(20)
 
 
-def bad(x, row, column, value):
+def bad(x, row):
     x = x.copy()
-    x[row, column] = value
+    x[row, 1] = np.nan
     return x
 
 
@@ -345,22 +319,13 @@ def bad(x, row, column, value):
         ([], ValueError, "chunks: expected at least one, got none"),
         ([(A, B), A], TypeError, "sample_weight.*, got a ndarray as chunk 1"),
         ([(A,)], TypeError, "got a tuple of 1 as chunk 0"),
-        (
-            [(A, B), (A, bad(B, 3, 1, np.nan))],
-            ValueError,
-            "scores_b of chunk 1: .*nan in row 3, c",
-        ),
-        ([(A, B), (bad(A, 3, 1, np.inf), B)], ValueError, "scores_a of chunk 1: .* inf in row 3"),
+        ([(A, B), (A, bad(B, 3))], ValueError, "scores_b of chunk 1: .*nan in row 3, column 1"),
         ([(A, B), (A[:5], B)], ValueError, r"scores_b of chunk 1: expected the shape of scores_a"),
         ([(A, B), (A[:0], B[:0])], ValueError, "scores_a of chunk 1: expected at least one row"),
         ([(A, B), (A[:, :3], B[:, :3])], ValueError, "chunk 1: expected 4 classes, like chunk 0,"),
         ([(A, B, W), (A, B)], ValueError, "of chunk 1: expected weights, like chunk 0, got none"),
         ([(A, B), (A, B, W)], ValueError, "of chunk 1: expected no weights, like .*, got some"),
-        (
-            [(A, B, W), (A, B, W[1:])],
-            ValueError,
-            r"sample_weight of chunk 1: expected shape \(20,",
-        ),
+        ([(A, B, W), (A, B, W[1:])], ValueError, r"weight of chunk 1: expected shape \(20,"),
         ([(A, B, W), (A, B, -W - 1)], ValueError, "sample_weight of chunk 1: .* in row 0"),
         ([(A, B, 0 * W)] * 2, ValueError, "sample_weight: expected a positive"),
     ],
@@ -371,10 +336,9 @@ def test_what_does_not_fit(chunks, error, message):
 
 
 def test_weights_of_a_chunk_may_all_be_zero():
-    same(agreement_of_chunks([(A, B), (B, A)][:1]), posterior_agreement(A, B))
-    chunks = [(B, A, 0 * W), (A, B, W)]
-    same_score = posterior_agreement(A, B, sample_weight=W).score
-    assert agreement_of_chunks(chunks).score == pytest.approx(same_score, abs=1e-9)
+    expected = posterior_agreement(A, B, sample_weight=W).score
+    found = agreement_of_chunks([(B, A, 0 * W), (A, B, W)]).score
+    assert found == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize("prior", ["nonsense", [0.5, 0.5]])

@@ -1,7 +1,6 @@
 """The bootstrap, comparisons and the decomposition of an agreement."""
 
 import pickle
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -40,6 +39,7 @@ def test_every_replicate_is_maximised_anew(prior):
         rows = np.repeat(np.arange(len(a)), (count * weight).astype(int))
         expected = posterior_agreement(a[rows], b[rows], prior=prior).score
         assert score == pytest.approx(expected, abs=5e-5 if prior == "marginal" else 1e-5)
+    assert repr(found).startswith("AgreementBootstrap(20 replicates, standard_error=0.")
     assert found.standard_error == found.scores.std(ddof=1)
     assert found.interval[0] < result.score < found.interval[1]
 
@@ -52,10 +52,8 @@ def test_groups_are_resampled_whole():
     whole = bootstrap_agreement(repeated, 200, groups=groups, random_state=0)
     once = bootstrap_agreement(posterior_agreement(a, b), 200, random_state=0)
     np.testing.assert_allclose(whole.scores, once.scores, atol=1e-9)
-    assert (
-        bootstrap_agreement(repeated, 200, random_state=0).standard_error
-        < 0.7 * whole.standard_error
-    )
+    by_pair = bootstrap_agreement(repeated, 200, random_state=0)
+    assert by_pair.standard_error < 0.7 * whole.standard_error
 
 
 def test_comparison_of_classifiers_on_the_same_pairs():
@@ -118,9 +116,8 @@ def test_the_decomposition_is_exact(prior):
     assert sum(p.share for p in parts.values()) == pytest.approx(1)
     assert np.isfinite(parts["agree_right"].approximate) == (prior == "uniform")
     without = result.decompose()
-    assert without["agree"].total == pytest.approx(
-        parts["agree_right"].total + parts["agree_wrong"].total
-    )
+    agree = parts["agree_right"].total + parts["agree_wrong"].total
+    assert without["agree"].total == pytest.approx(agree)
 
 
 def test_the_thesis_approximation_by_its_own_formula():
@@ -160,29 +157,25 @@ def test_results_keep_their_scores():
     assert not hasattr(agreement_matrix([a, b]), "source")
 
 
-def test_replicates_are_counted_and_not_shown():
-    shown = repr(bootstrap_agreement(posterior_agreement(*draw()[1:]), 5))
-    numbers = r"standard_error=[\d.]+, interval=[\d.]+ to [\d.]+"
-    assert re.fullmatch(rf"AgreementBootstrap\(5 replicates, {numbers}\)", shown)
+def without_scores(result):
+    return replace(result, source=None)
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda r: bootstrap_agreement(r, 1), "n: expected an integer of at least 2"),
-        (lambda r: bootstrap_agreement(r, 1e3), "^n: expected an integer .*, got 1000.0"),
-        (
-            lambda r: bootstrap_agreement(r, 9, groups=[1]),
-            r"groups: expected shape \(150,\), got \(1,\)",
-        ),
-        (
-            lambda r: bootstrap_agreement(r, 9, groups=np.ones(150)),
-            "groups: expected at least two",
-        ),
-        (
-            lambda r: bootstrap_agreement(r, 9, confidence_level=95),
-            "confidence_level: expected a number",
-        ),
+        (lambda r: bootstrap_agreement(r, 1e3), "n: expected an integer .*, got 1000.0"),
+        (lambda r: bootstrap_agreement(r, groups=[1]), r"groups: expected shape \(150,\), got"),
+        (lambda r: bootstrap_agreement(r, groups=np.ones(150)), "groups: expected at least two"),
+        (lambda r: bootstrap_agreement(r, groups=np.full(150, np.nan)), "groups: .* nan in row 0"),
+        (lambda r: bootstrap_agreement(r, 9, confidence_level=95), "confidence_level: expected"),
+        (lambda r: bootstrap_agreement(np.eye(3)), "result: expected a result .*, got ndarray"),
+        (lambda r: compare_agreement(r.score, r), "result_a: expected a result .*, got float"),
+        (lambda r: compare_agreement(r, r.score), "result_b: expected a result .*, got float"),
+        (lambda r: compare_agreement(r, [r, None]), r"result_b\[1\]: .*, got NoneType"),
+        (lambda r: compare_agreement(without_scores(r), r), "result_a: .* one without scores"),
+        (lambda r: compare_agreement(r, without_scores(r)), "result_b: .* one without scores"),
         (
             lambda r: compare_agreement(r, posterior_agreement(*draw(n=20)[1:])),
             "result_b: expected the pairs and weights of result_a, 150 pairs, got 20",
@@ -190,42 +183,14 @@ def test_replicates_are_counted_and_not_shown():
         (lambda r: r.decompose([0, 1]), "y: expected one label for each of 150 pairs"),
         (lambda r: r.decompose(np.full(150, 4)), "y: expected the columns of the true classes"),
         (lambda r: r.decompose(["0"] * 150), "y: expected the columns .*, 0 to 3, got '0'"),
-        (
-            lambda r: bootstrap_agreement(r, 9, groups=np.repeat([np.nan, 1], [50, 100])),
-            "groups: expected a value for each row, got nan in row 0",
-        ),
+        (lambda r: r.confidence(beta=-1), "beta: expected inverse temperatures"),
+        (lambda r: r.confidence(misled=True), "y: expected labels for the groups of misled=True"),
     ],
 )
 def test_bad_input(call, message):
     result = posterior_agreement(*draw()[1:])
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=f"^{message}"):
         call(result)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda r: bootstrap_agreement(r.score), "^result: expected a result .*, got float"),
-        (lambda r: bootstrap_agreement(np.eye(3), np.eye(3)), "^result: .*, got ndarray"),
-        (lambda r: compare_agreement(r.score, r), "^result_a: expected a result .*, got float"),
-        (lambda r: compare_agreement(r, r.score), "^result_b: expected a result .*, got float"),
-        (lambda r: compare_agreement(r, [r, None]), r"^result_b\[1\]: .*, got NoneType"),
-    ],
-)
-def test_what_is_no_result_is_named(call, message):
-    result = posterior_agreement(*draw()[1:])
-    with pytest.raises(TypeError, match=message):
-        call(result)
-
-
-def test_a_result_without_scores_is_named_by_its_argument():
-    result = posterior_agreement(*draw()[1:])
-    for name, pair in {
-        "result_a": (replace(result, source=None), result),
-        "result_b": (result, replace(result, source=None)),
-    }.items():
-        with pytest.raises(ValueError, match=f"^{name}: .* one without scores"):
-            compare_agreement(*pair)
 
 
 def test_standard_error_of_groups_of_pairs():
@@ -252,37 +217,21 @@ def test_confidence_of_groups():
         at = result.beta if beta is None else beta
         found = result.confidence(y, beta=beta)
         assert list(found) == list(result.decompose(y))
-        p, q = (
-            np.where(x == x.max(1, keepdims=True), 1.0, 0.0)
-            if at == np.inf
-            else softmax(at * x, 1)
-            for x in (a, b)
-        )
+        p, q = (softmax(min(at, 1e9) * x, axis=1) for x in (a, b))
         top_a, top_b = a.argmax(1), b.argmax(1)
         rows = np.arange(len(a))
-        masks = groups_of(y, a, b) | {
-            "right": top_a == y,
-            "wrong": top_a != y,
-            "misled": (top_a == y) & (top_b != y),
-        }
+        masks = groups_of(y, a, b) | {"right": top_a == y, "wrong": top_a != y}
+        masks["misled"] = (top_a == y) & (top_b != y)
         found |= result.confidence(y, beta=beta, misled=True)
         assert found.keys() == masks.keys()
         for name, here in masks.items():
             w = np.where(here, weight, 0)
             group = found[name]
             assert group.n_pairs == (w > 0).sum()
-            for value, per_pair in (
-                (group.first, p[rows, top_a]),
-                (group.second, q[rows, top_b]),
-                (group.kept, q[rows, top_a]),
-                (group.entropy, entr(p).sum(1)),
-            ):
-                assert value == pytest.approx(np.average(per_pair, weights=w), abs=1e-12)
+            per_pair = p[rows, top_a], q[rows, top_b], q[rows, top_a], entr(p).sum(1)
+            of_group = group.first, group.second, group.kept, group.entropy
+            assert of_group == pytest.approx(np.average(per_pair, axis=1, weights=w), abs=1e-12)
     assert np.isnan(posterior_agreement(a, a).confidence()["disagree"].first)
-    with pytest.raises(ValueError, match="beta: expected inverse temperatures"):
-        result.confidence(beta=-1)
-    with pytest.raises(ValueError, match="y: expected labels for the groups of misled=True"):
-        result.confidence(misled=True)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -294,26 +243,12 @@ def test_entropy_change_is_that_of_the_correct_rows(weighted):
     for labels, rows in ((y, a.argmax(1) == y), (None, np.ones(len(a), dtype=bool))):
         found = result.entropy_change(labels)
         used = rows & (w > 0)
-        entropies = []
-        for beta in (1.0, result.beta):
-            p = softmax(beta * a[used], axis=1)
-            entropies.append(
-                [
-                    np.average(entr(p).sum(1), weights=w[used]),
-                    entr(np.average(p, 0, w[used])).sum(),
-                ]
-            )
+        before, after = (softmax(beta * a[used], axis=1) for beta in (1.0, result.beta))
+        of_rows = np.average(entr(after).sum(1) - entr(before).sum(1), weights=w[used])
+        averages = [np.average(p, 0, w[used]) for p in (before, after)]
         assert found.n_rows == used.sum()
-        assert found[1:] == pytest.approx(np.subtract(entropies[1], entropies[0]), abs=1e-12)
+        assert found.of_rows == pytest.approx(of_rows, abs=1e-12)
+        assert found.of_average == pytest.approx(np.diff(entr(averages).sum(1))[0], abs=1e-12)
     nothing = result.entropy_change((a.argmax(1) + 1) % a.shape[1])
     assert nothing.n_rows == 0
     assert np.isnan(nothing[1:]).all()
-
-
-def test_entropies_of_the_rows_and_of_their_average_may_change_in_opposite_directions():
-    y = np.arange(300) % 3
-    scores = np.tile([2.0, 0.0, 0.0], (300, 1))
-    scores[np.arange(300), y] = 2.2
-    change = posterior_agreement(scores, scores, prior="marginal").entropy_change(y)
-    assert change.of_rows < -0.5
-    assert change.of_average > 0.1

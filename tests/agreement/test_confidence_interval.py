@@ -83,9 +83,8 @@ def test_what_the_interval_does_not_depend_on(seed, prior):
     assert expected == interval(8 * a, 8 * b)
     assert expected == interval(a, b, sample_weight=np.full(12, 7.0))
     # Pairs of weight 0 do not count, and a group that repeats a pair is one pair.
-    assert expected == interval(
-        np.r_[a, a[:5]], np.r_[b, -b[:5]], sample_weight=np.r_[np.ones(12), np.zeros(5)]
-    )
+    weight = np.repeat([1.0, 0.0], [12, 5])
+    assert expected == interval(np.r_[a, a[:5]], np.r_[b, -b[:5]], sample_weight=weight)
     assert expected == interval(np.r_[a, a], np.r_[b, b], groups=np.tile(np.arange(12), 2))
 
 

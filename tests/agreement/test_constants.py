@@ -64,10 +64,8 @@ def solved(prior):
     problems = [random_problem(np.random.default_rng(seed)) for seed in range(12)]
     a = 3 * rng.normal(size=(400, 100))
     problems.append((a, a + rng.normal(size=a.shape), None))  # large enough for single precision
-    return [
-        posterior_agreement(a, b, prior=prior, sample_weight=weight, tol=1e-5)
-        for a, b, weight in problems
-    ]
+    how = {"prior": prior, "tol": 1e-5}
+    return [posterior_agreement(a, b, sample_weight=weight, **how) for a, b, weight in problems]
 
 
 def replicates(prior):

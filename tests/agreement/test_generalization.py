@@ -48,23 +48,6 @@ def test_the_error_can_be_negative():
     assert_allclose(result.generalization(), [-np.log(4), 0], atol=1e-12)
 
 
-def test_the_error_of_independent_rows_is_not_negative():
-    # Lemma 2.3.1 of the thesis: every row is paired with every row.
-    scores = 3 * np.random.default_rng(0).normal(size=(30, 4))
-    i, j = np.indices((30, 30)).reshape(2, -1)
-    result = posterior_agreement(scores[i], scores[j], prior="marginal")
-    assert -1e-9 < result.generalization().error
-    assert result.score < 1e-9
-
-
-@pytest.mark.filterwarnings("ignore:scores_a and scores_b:UserWarning")
-def test_a_constant_classifier_is_as_far_from_uniform_as_can_be():
-    scores = np.tile([9.0, 0, 0], (30, 1))
-    assert_allclose(posterior_agreement(scores, scores).generalization().divergence, np.log(3))
-    marginal = posterior_agreement(scores, scores, prior="marginal")
-    assert marginal.score == 0  # needs no condition
-
-
 def test_what_is_impossible_in_the_second_sample_costs_infinitely_much():
     a, b = np.zeros((2, 2)), np.array([[0, -np.inf], [0, 0]])
     assert posterior_agreement(a, b).generalization().error == np.inf

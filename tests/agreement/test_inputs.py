@@ -32,22 +32,17 @@ REFERENCE = posterior_agreement(A, B)
     "convert",
     [
         lambda x: x.tolist(),
-        lambda x: [tuple(row) for row in x.tolist()],
         lambda x: pd.DataFrame(x),
         lambda x: pd.DataFrame(x).convert_dtypes(),
         lambda x: x.astype(np.float32),
         lambda x: x.astype(np.float16),
         lambda x: x.astype(np.longdouble),
         lambda x: x.astype(np.int8),
-        lambda x: x.astype(np.int64),
         lambda x: (x + 20).astype(np.uint16),
         lambda x: x.astype(">f8"),
         lambda x: np.asfortranarray(x),
-        lambda x: np.repeat(x, 2, axis=0)[::2],
-        lambda x: x[::-1][::-1],
         lambda x: np.ascontiguousarray(x[::-1])[::-1],
         lambda x: torch.tensor(x),
-        lambda x: torch.tensor(x, dtype=torch.float16),
         lambda x: torch.tensor(x, dtype=torch.bfloat16),
         lambda x: torch.tensor(x, dtype=torch.int32),
         lambda x: torch.tensor(x, requires_grad=True),
@@ -116,14 +111,11 @@ WRONG = [
     (A, with_value(B, 3, 2, 1e200), {}, ValueError, r"scores_b: .*beyond 1e100 in row 3"),
     (with_value(A, 5, [0, 1, 2], -np.inf), B, {}, ValueError, r"scores_a: .*only -inf in row 5"),
     (A, B[:-1], {}, ValueError, r"scores_b: .*\(40, 3\), got \(39, 3\)"),
-    (A, B[:, :2], {}, ValueError, r"scores_b: .*\(40, 3\), got \(40, 2\)"),
     (A[:, :1], B[:, :1], {}, ValueError, r"scores_a: .*at least 2 classes, got shape \(40, 1\)"),
     (A[:, 0], B[:, 0], {}, ValueError, r"scores_a: .*got shape \(40,\).*column_stack"),
     (A[:0], B[:0], {}, ValueError, r"scores_a: expected at least one row"),
     (A[None, None], B, {}, ValueError, r"scores_a: .*got shape \(1, 1, 40, 3\)"),
     (A + 1j, B, {}, TypeError, r"scores_a: expected real numbers, got .*complex128"),
-    (torch.tensor(A) + 1j, B, {}, TypeError, r"scores_a: expected real numbers, got .*complex"),
-    (A.astype(str), B, {}, TypeError, r"scores_a: expected real numbers"),
     (A.astype(object), B, {}, TypeError, r"scores_a: expected real numbers, got objects"),
     ([[1, 2], [1, 2, 3]], B, {}, ValueError, r"scores_a: .*equal length, got rows of \[2, 3\]"),
     (sparse.csr_matrix(A), B, {}, TypeError, r"scores_a: expected a dense array.*toarray"),
@@ -137,17 +129,13 @@ WRONG = [
      "scores_a: .*got a tuple of scores and classes"),
     ([A, A], [B], {}, ValueError, r"scores_b: expected as many problems as scores_a, 2, got 1"),
     ([A, A], B, {}, ValueError, r"scores_b: expected many problems"),
-    (A, [B, B], {}, ValueError, r"scores_a: expected many problems"),
     ([A, with_value(A, 2, 0, np.nan)], [B, B], {}, ValueError,
      r"scores_a\[1\]: .*got nan in row 2, column 0"),
     (np.stack([A, with_value(A, 2, 0, np.nan)]), np.stack([B, B]), {}, ValueError,
      r"scores_a: .*got nan in problem 1, row 2, column 0"),
-    (np.stack([A, A]), np.stack([B[:5], B[:5]]), {}, ValueError, r"scores_b: .*\(2, 40, 3\)"),
     (A, B, {"sample_weight": np.ones(39)}, ValueError, r"sample_weight: .*\(40,\), got \(39,\)"),
     (A, B, {"sample_weight": -np.ones(40)}, ValueError, r"sample_weight: .*got -1.0 in row 0"),
-    (A, B, {"sample_weight": np.full(40, np.nan)}, ValueError, r"sample_weight: .*got nan in row"),
     (A, B, {"sample_weight": np.zeros(40)}, ValueError, r"sample_weight: .*positive .*got 0"),
-    (A, B, {"sample_weight": ["a"] * 40}, TypeError, r"sample_weight: expected real numbers"),
     ([A, A[:9]], [B, B[:9]], {"sample_weight": np.ones(40)}, ValueError,
      r"sample_weight: expected one array for each problem"),
     ([A, A], [B, B], {"sample_weight": [np.ones(40)]}, ValueError,
@@ -158,9 +146,7 @@ WRONG = [
     (A, B, {"prior": [1.5, -0.5, 0]}, ValueError, r"prior: .*positive .*got -0.5 for class 1"),
     (A, B, {"prior": [1, 1e-309, 1e-9]}, ValueError, r"prior: .*at least 1e-100, got 1e-309"),
     (A, B, {"sample_weight": np.full(40, 1e308)}, ValueError, r"sample_weight: .*finite sum"),
-    (A, B, {"prior": [1, 0, 0]}, ValueError, r"prior: .*positive .*got 0.0 for class 1"),
     (A, B, {"tol": 0}, ValueError, r"tol: expected at least 1e-12"),
-    (A, B, {"tol": np.nan}, ValueError, r"tol: expected at least 1e-12"),
     (A, B, {"tol": "small"}, TypeError, r"tol: expected a number of nats, got str"),
     (A, B, {"device": "quantum"}, ValueError, r"device: expected None, 'auto'.*got 'quantum'"),
     (A, B, {"device": "mps"}, ValueError, r"device: got 'mps'"),
@@ -200,17 +186,6 @@ def test_wrong_lists_of_samples_are_named(samples, message):
         agreement_matrix(samples)
 
 
-def test_huge_and_tiny_margins():
-    a, b = [[1e30, 0], [0, 1e-30]], [[1e30, 0], [1e-30, 0]]
-    result = posterior_agreement(a, b)
-    assert np.isfinite(result.terms).all()
-    assert 0 <= result.gap <= 1e-6
-    assert result.score == pytest.approx(np.log(2) / 2, abs=1e-6)
-    opposite = posterior_agreement([[1e30, 0]], [[0, 1e30]])
-    assert (opposite.score, opposite.beta) == (0, 0)
-    assert pa_kernel([[1e4, 0]], [[0, 1e4]], 1.0) == pytest.approx(np.log(4) - 1e4)
-
-
 @pytest.mark.parametrize("prior", [[0.1, 0.9], "uniform", "marginal"], ids=str)
 def test_scores_of_any_size_are_certified_alike(prior):
     a, b = np.array([[2.0, 0], [30, 0], [0, 1]]), np.array([[2.0, 0], [0, 30], [0, 3]])
@@ -223,17 +198,8 @@ def test_scores_of_any_size_are_certified_alike(prior):
         assert prior == "marginal" or result.gap <= 1e-6
 
 
-@pytest.mark.parametrize("tiny", [1e-250, 1e-290])
-def test_margins_hundreds_of_decades_apart(tiny):
-    result = posterior_agreement([[1, 0], [tiny, 0], [tiny, 0]], [[1, 0], [tiny, 0], [0, tiny]])
-    assert 0 <= result.gap <= 1e-6
-    assert result.score == pytest.approx(np.log(2) / 3, abs=1e-6)
-
-
 @pytest.mark.filterwarnings("ignore:scores_a and scores_b:UserWarning")  # nearly one class
-@pytest.mark.parametrize(
-    ("large", "small"), [(1, 1e-290), (1e99, 1e-150), (1e99, 1e-290), (1e50, 1e-100)]
-)
+@pytest.mark.parametrize(("large", "small"), [(1, 1e-290), (1e99, 1e-150), (1e99, 1e-290)])
 @pytest.mark.parametrize("n_small", [10, 30])
 def test_few_large_margins_among_tiny_ones(large, small, n_small):
     a = np.repeat([large, small], [10, n_small])[:, None] * [1.0, 0.0]
@@ -263,17 +229,12 @@ def test_minus_infinity_is_probability_zero():
     assert 0 < with_zeros.beta < 1e-300
     assert pa_kernel(a, a[::-1], with_zeros.beta) == pytest.approx(with_zeros.score)
     # Disjoint posteriors: only beta = 0 is left, whatever the other pairs.
-    result = posterior_agreement([[0, -np.inf], [5, 0]], [[-np.inf, 0], [5, 0]])
+    disjoint = [[0, -np.inf], [5, 0]], [[-np.inf, 0], [5, 0]]
+    result = posterior_agreement(*disjoint)
     assert (result.score, result.beta, result.gap) == (0, 0, 0)
     assert pa_kernel([[0, -np.inf]], [[-np.inf, 0]], 1e-9) == -np.inf
-    marginal = posterior_agreement(
-        [[0, -np.inf], [5, 0]], [[-np.inf, 0], [5, 0]], prior="marginal"
-    )
-    assert (marginal.score, marginal.beta) == (0, 0)
     # A pair of weight 0 has no say.
-    ignored = posterior_agreement(
-        [[0, -np.inf], [5, 0]], [[-np.inf, 0], [5, 0]], sample_weight=[0, 1]
-    )
+    ignored = posterior_agreement(*disjoint, sample_weight=[0, 1])
     assert (ignored.score, ignored.beta) == (pytest.approx(np.log(2)), np.inf)
 
 
@@ -293,19 +254,14 @@ def test_zero_posteriors_against_brute_force(prior, tol, seed):
     assert at == pytest.approx(result.score, abs=1e-9)
 
 
-def test_repr_says_what_matters():
-    text = repr(REFERENCE)
-    most = f"{np.log(REFERENCE.n_classes):.6g}"
-    pattern = rf"score=[\d.]+ nats per pair \(certified to .*; largest possible {most}\), beta="
-    assert re.search(pattern, text)
+def test_repr_says_the_largest_possible_score():
     a, b = 3 * np.eye(2), np.array([[3.0, 0.0], [1.0, 2.0]])
     # All pairs may be of the class with the smallest prior.
-    for prior, most in (("marginal", 0.693147), ([0.25, 0.75], 1.38629)):
-        assert f"largest possible {most})" in repr(posterior_agreement(a, b, prior=prior))
+    for prior, most in (("uniform", 2), ("marginal", 2), ([0.25, 0.75], 4)):
+        largest = f"score=.* nats per pair .*; largest possible {np.log(most):.6g}"
+        assert re.search(largest, repr(posterior_agreement(a, b, prior=prior)))
         certain = posterior_agreement(50 * a[:1], 50 * a[:1], prior=prior)
-        assert certain.score <= most + 1e-5
-    assert certain.score == pytest.approx(1.38629, abs=1e-5)
-    assert "terms" not in text
+        assert certain.score <= np.log(most) + 1e-5
     with pytest.raises(AttributeError):
         REFERENCE.score = 1.0
 

@@ -4,6 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from helpers.problems import two_modes
 
 from pa_select import pa_kernel, posterior_agreement
 
@@ -53,23 +54,6 @@ def test_constant_classifier_scores_zero_with_the_marginal_prior():
     assert result.score == pytest.approx(0, abs=1e-12)
 
 
-def test_perfect_classifier_reaches_the_label_entropy_with_the_marginal_prior():
-    labels = np.repeat([0, 1, 2], [10, 30, 60])
-    scores = np.eye(3)[labels]
-    result = posterior_agreement(scores, scores, prior="marginal")
-    p = np.array([0.1, 0.3, 0.6])
-    assert result.score == pytest.approx(-(p * np.log(p)).sum(), abs=1e-12)
-    assert result.beta == np.inf
-
-
-def two_modes():
-    tops = np.repeat([44.0475, 0.10787, 1.10364], [292, 863, 15])
-    a = np.column_stack([tops, np.zeros(1170)])
-    b = a.copy()
-    b[-15:] = b[-15:, ::-1]
-    return a, b
-
-
 @pytest.mark.filterwarnings("ignore:scores_a and scores_b:UserWarning")  # nearly one class
 def test_both_modes_of_the_kernel_and_the_global_one():
     a, b = two_modes()
@@ -97,50 +81,6 @@ def test_the_place_of_a_maximum_has_as_many_digits_as_its_value(q, k):
     assert posterior_agreement(a, b).beta == pytest.approx(np.log(roots.max()), rel=1e-10)
 
 
-def test_smallest_counterexample_to_concavity():
-    step = 1e-3
-    for beta, sign in ((0.0, 1), (2.0, -1)):
-        around = beta + step * np.array([0, 1, 2])
-        first, middle, last = pa_kernel([[1, 0]], [[1, 0]], around)
-        assert np.sign(first - 2 * middle + last) == sign
-
-
-@pytest.mark.filterwarnings("ignore:scores_a and scores_b:UserWarning")  # nearly one class
-@pytest.mark.parametrize("margin", [1e-2, 1e-4, 1e-8])
-def test_agreement_by_a_tiny_margin_is_found_beside_large_disagreement(margin):
-    a = np.repeat([[margin, 0.0], [5.0, 0.0]], [995, 5], axis=0)
-    b = a.copy()
-    b[-5:] = b[-5:, ::-1]
-    result = posterior_agreement(a, b)
-    # The two modes: one where the tiny margins decide, one near 0.
-    betas = np.geomspace(1e-3, 1e3 / margin, 2000)
-    assert result.score >= pa_kernel(a, b, betas).max() - 1e-9
-    assert result.gap <= 1e-6
-
-
-def test_ties_at_the_top_can_make_uniform_posteriors_the_best():
-    # Argmax sets {0, 1} and {1, 2} meet, yet certain posteriors overlap by only 1/4.
-    result = posterior_agreement([[1, 1, 0]], [[0, 1, 1]])
-    assert pa_kernel([[1, 1, 0]], [[0, 1, 1]], np.inf) == pytest.approx(np.log(3 / 4))
-    assert result.score == pytest.approx(0, abs=1e-12)
-    assert result.beta == 0
-    assert result.agreement_rate == pytest.approx(1 / 4)
-
-
-def test_agreement_without_a_common_prediction():
-    # Both rule out the third class, so that they overlap by more than uniform posteriors.
-    result = posterior_agreement([[1, 0.9, -10.0]], [[0.9, 1, -10.0]])
-    assert result.agreement_rate == 0
-    assert 0.4 < result.score < np.log(3 / 2)
-
-
-def test_limit_with_ties_is_exact():
-    a, b = [[1, 1, 0], [2, 0, 0]], [[1, 1, -3], [5, 1, 0]]
-    result = posterior_agreement(a, b)
-    assert result.beta == np.inf
-    assert result.score == pytest.approx((np.log(3 / 2) + np.log(3)) / 2, abs=1e-14)
-
-
 def gibbs_of_labelings(scores, beta):
     """Return the Gibbs distribution over all labelings of the rows: exp(beta * their scores)."""
     n, k = scores.shape
@@ -154,14 +94,6 @@ def test_kernel_of_labelings_is_the_sum_of_the_pairs():
     second = first + noise
     overlap = (gibbs_of_labelings(first, 1.5) * gibbs_of_labelings(second, 1.5)).sum()
     assert np.log(3**4 * overlap) == pytest.approx(4 * pa_kernel(first, second, 1.5))
-
-
-def test_terms_of_three_classes_need_not_rise_where_the_predictions_match():
-    # For two classes they rise.
-    three = pa_kernel([[1, 0.9, 0]], [[1, 0, 0.9]], [0, 2, 50])
-    assert three[1] < three[0] - 0.01 < three[2]
-    two = pa_kernel([[1, 0.9]], [[1, 0]], [0, 1, 2, 5, 50])
-    assert (np.diff(two) > 0).all()
 
 
 @pytest.mark.filterwarnings("ignore:scores_a and scores_b:UserWarning")

@@ -93,7 +93,7 @@ def test_each_bound_of_the_fixed_prior_holds_by_itself(monkeypatch, only):
     for name in {"_chord_minus_tangents", "_two_cubics"} - {only}:
         monkeypatch.setattr(fixed_prior, name, nothing_known)
     rng = np.random.default_rng(0)
-    known = 0
+    n_known = 0
     for a, b, weight in problems(50):
         prior = rng.dirichlet(np.full(a.shape[1], 0.5)) + 1e-3
         prior = None if rng.random() < 0.5 else prior / prior.sum()
@@ -104,18 +104,17 @@ def test_each_bound_of_the_fixed_prior_holds_by_itself(monkeypatch, only):
         ends = intervals(rng, scale)
         bound, beyond = bounds_of(kernel, ends, 1 / scale)
         inside = np.linspace(*ends.T, 12)
-        values = oracle.kernel(a, b, inside.ravel(), "uniform" if prior is None else prior, weight)
+        shares = "uniform" if prior is None else prior
+        values = oracle.kernel(a, b, inside.ravel(), shares, weight)
         best = values.reshape(inside.shape)[1:-1].max(0) - constant
         room = 1e-10 * (1 + np.abs(best))
         assert not (best > bound + room).any()
-        known += np.isfinite(bound).sum()
+        n_known += np.isfinite(bound).sum()
         outside = ends[:, 1] * np.geomspace(1, 1e3, 8)[:, None]
-        values = oracle.kernel(
-            a, b, outside.ravel(), "uniform" if prior is None else prior, weight
-        )
+        values = oracle.kernel(a, b, outside.ravel(), shares, weight)
         best = values.reshape(outside.shape).max(0) - constant
         assert (best <= beyond + 1e-10 * (1 + np.abs(best))).all()
-    assert known > 500
+    assert n_known > 500
 
 
 def third_derivative(a, b, weight, prior, beta):
@@ -211,10 +210,8 @@ def test_limits_of_ties_priors_and_disjoint_pairs():
     a, b = [[1, 1, 0], [2, 0, 0]], [[1, 1, 1], [5, 0, 0]]
     prior = np.array([0.2, 0.3, 0.5])
     _, found, constant = kernel_of(a, b, prior=prior)
-    assert found.at_zero[0] + constant == pytest.approx(oracle.kernel(a, b, 0.0, prior=prior))
-    assert found.at_infinity[0] + constant == pytest.approx(
-        oracle.kernel(a, b, np.inf, prior=prior)
-    )
+    ends = np.array([found.at_zero[0], found.at_infinity[0]]) + constant
+    assert ends == pytest.approx(oracle.kernel(a, b, [0.0, np.inf], prior=prior))
     # The first pair's 2 and 3 top classes meet in 2 of 6 ways; the second's are the same one.
     assert found.agreement_rate[0] == pytest.approx((2 / 6 + 1) / 2)
     # No overlap exceeds one over the number of ties.
@@ -253,9 +250,8 @@ def test_the_standard_error_by_its_formula():
              for i, j in zip(first, second, strict=True)]  # fmt: skip
     variance = deviations @ np.array(share, dtype=float) @ deviations
     variance = max(variance, (deviations[1:3] ** 2).sum())
-    assert standard_error(terms, weight, (first, second)) == pytest.approx(
-        np.sqrt(3 / 2 * variance)
-    )
+    found = standard_error(terms, weight, (first, second))
+    assert found == pytest.approx(np.sqrt(3 / 2 * variance))
 
 
 def test_dependence_never_makes_a_standard_error_smaller_than_nothing():

@@ -74,9 +74,8 @@ class TestThePretendedDevice:
         x = device.put(A)
         assert (x.device, x.is_cpu, x.is_cuda) == (torch.device("cuda:0"), False, True)
         assert resolve_device("auto").type == "cuda"
-        for y in (x + 1, x.T, x[:3], x.double(), torch.zeros_like(x), x.new_empty(2), x > 0):
-            assert isinstance(y, PretendTensor)
-        for y in (torch.empty(2, device="cuda"), torch.ones(2).to("cuda"), torch.zeros(2).cuda()):
+        made = torch.empty(2, device="cuda"), torch.ones(2).to("cuda"), torch.zeros(2).cuda()
+        for y in (x + 1, x.T, x[:3], x.double(), torch.zeros_like(x), x.new_empty(2), *made):
             assert isinstance(y, PretendTensor)
         assert not isinstance(x.cpu(), PretendTensor)
         assert_allclose(x.cpu().numpy(), A)
@@ -86,7 +85,6 @@ class TestThePretendedDevice:
         "mixed",
         [
             lambda x, y: x + y,
-            lambda x, y: x @ y.T,
             lambda x, y: torch.cat([x, y]),
             lambda x, y: torch.where(x > 0, x, y),
             lambda x, y: x.index_select(0, torch.arange(2)),
@@ -99,20 +97,16 @@ class TestThePretendedDevice:
 
     def test_it_refuses_numpy(self, device):
         for convert in (lambda x: x.numpy(), np.asarray):
-            with pytest.raises(
-                TypeError, match="can't convert cuda:0 device type tensor to numpy"
-            ):
+            with pytest.raises(TypeError, match="can't convert cuda:0 device type tensor"):
                 convert(device.put(A))
 
     @pytest.mark.parametrize(
         ("work", "launches", "waits", "copies"),
         [
             (lambda x: x + 1, 1, 0, 0),
-            (lambda x: x.T[1:2].reshape(-1, 1), 0, 0, 0),
             (lambda x: x.sum().item(), 1, 1, 0),
             (lambda x: bool((x > 0).any()), 2, 1, 0),
             (lambda x: x.cpu(), 0, 1, 0),
-            (lambda x: x.tolist(), 0, 1, 0),
             (lambda x: (x > 0).nonzero(), 2, 1, 0),
             (lambda x: x[x > 0], 2, 1, 0),
             (lambda x: x[torch.arange(2)], 1, 0, 1),
@@ -146,38 +140,23 @@ def test_one_problem(device, prior, change, weight):
     same(here, there)
 
 
-@pytest.mark.parametrize("prior", [PRIORS[0], PRIORS[2]])
-@pytest.mark.parametrize("device_", ["auto", "cuda", torch.device("cuda:0")])
-def test_scores_are_moved_to_the_device(device, prior, device_):
-    here = posterior_agreement(A, B, prior=prior)
+@pytest.mark.parametrize("name", ["auto", "cuda", torch.device("cuda:0")])
+@pytest.mark.parametrize("dtype", [np.float64, torch.float16, torch.bfloat16, torch.int16])
+def test_scores_are_moved_to_the_device(device, name, dtype):
+    a, b = (x if dtype is np.float64 else torch.tensor(x).to(dtype) for x in (A, B))
+    here = posterior_agreement(a, b)
     assert not device.counts.launches
-    same(here, posterior_agreement(A, B, prior=prior, device=device_))
+    same(here, posterior_agreement(a, b, device=name))
     assert device.counts.launches
-
-
-@pytest.mark.parametrize("prior", PRIORS[:2])
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.int16])
-def test_types(device, prior, dtype):
-    a, b = (torch.tensor(x).to(dtype) for x in (A, B))
-    same(
-        posterior_agreement(a, b, prior=prior),
-        posterior_agreement(a.to("cuda"), b.to("cuda"), prior=prior),
-    )
 
 
 def test_groups_and_weights_that_lie_on_the_device(device):
     groups = np.arange(len(A)) // 3
     here = posterior_agreement(A, B, sample_weight=WEIGHT, groups=groups)
     weight, groups = device.put(WEIGHT), device.put(groups)
-    same(
-        here,
-        posterior_agreement(device.put(A), device.put(B), sample_weight=weight, groups=groups),
-    )
-    prior = np.array(PRIORS[2])
-    same(
-        posterior_agreement(A, B, prior=prior),
-        posterior_agreement(device.put(A), device.put(B), prior=device.put(prior)),
-    )
+    a, b, prior = map(device.put, (A, B, PRIORS[2]))
+    same(here, posterior_agreement(a, b, sample_weight=weight, groups=groups))
+    same(posterior_agreement(A, B, prior=PRIORS[2]), posterior_agreement(a, b, prior=prior))
 
 
 @pytest.mark.parametrize("prior", PRIORS[:2])
@@ -231,37 +210,29 @@ def test_matrix(device, prior):
     samples = [A, B, EVEN[1][0]]
     how = {"prior": prior, "sample_weight": WEIGHT, "certify": False}
     here = agreement_matrix(samples, **how)
-    for there in (
-        agreement_matrix([device.put(x) for x in samples], **how),
-        agreement_matrix(samples, device="cuda", **how),
-    ):
+    for given, name in ((map(device.put, samples), None), (samples, "cuda")):
+        there = agreement_matrix(list(given), device=name, **how)
         assert_allclose(there.scores, here.scores, **CLOSE)
         assert_allclose(there.standard_errors, here.standard_errors, **CLOSE)
 
 
 @pytest.mark.parametrize(
-    ("prior", "groups"), [("uniform", None), ("marginal", np.arange(60) // 2), (PRIORS[2], None)]
+    ("prior", "groups"), [("uniform", None), ("marginal", np.arange(60) // 2)]
 )
 @pytest.mark.filterwarnings("ignore:result_a, result_b")  # too few pairs
 def test_replicates(device, prior, groups):
     how = {"groups": groups, "random_state": 0}
-    here, there = (
-        posterior_agreement(put(A), put(B), prior=prior, sample_weight=WEIGHT)
-        for put in (lambda x: x, device.put)
+
+    def solved(put, b):
+        return posterior_agreement(put(A), put(b), prior=prior, sample_weight=WEIGHT)
+
+    (here, steady), (there, shaky) = (
+        (solved(put, B), solved(put, A + 0.1 * B)) for put in (np.asarray, device.put)
     )
-    assert_allclose(
-        bootstrap_agreement(there, 4, **how).scores,
-        bootstrap_agreement(here, 4, **how).scores,
-        **CLOSE,
-    )
-    steady, shaky = (
-        posterior_agreement(put(A), put(A + 0.1 * B), prior=prior, sample_weight=WEIGHT)
-        for put in (lambda x: x, device.put)
-    )
-    compared = [
-        compare_agreement(one, other, groups=groups)
-        for one, other in ((steady, here), (shaky, there))
-    ]
+    replicates = [bootstrap_agreement(x, 4, **how).scores for x in (here, there)]
+    assert_allclose(*replicates, **CLOSE)
+    pairs = (steady, here), (shaky, there)
+    compared = [compare_agreement(*both, groups=groups) for both in pairs]
     for name in ("difference", "standard_error", "p_value"):
         assert_allclose(*(getattr(x, name) for x in compared), **CLOSE)
     parts = [result.decompose(A.argmax(1)) for result in (here, there)]
@@ -272,9 +243,8 @@ def test_replicates(device, prior, groups):
 @pytest.mark.parametrize("prior", PRIORS[:2])
 @pytest.mark.filterwarnings("ignore:result")
 def test_intervals(device, prior):
-    here, there = (
-        posterior_agreement(put(A), put(B), prior=prior) for put in (lambda x: x, device.put)
-    )
+    here = posterior_agreement(A, B, prior=prior)
+    there = posterior_agreement(device.put(A), device.put(B), prior=prior)
     assert_allclose(confidence_interval(there), confidence_interval(here), **CLOSE)
 
 

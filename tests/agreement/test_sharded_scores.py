@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 from helpers import processes
 
 from pa_select import posterior_agreement
@@ -30,16 +29,14 @@ def assert_same(answers, alone):
         for name in processes.NUMBERS:
             values = [result[name] for result in of_ranks]
             np.testing.assert_array_equal(values, values[0], err_msg=name)
-            np.testing.assert_allclose(
-                values[0], expected[name], rtol=1e-9, atol=1e-9, err_msg=name
-            )
+            close = pytest.approx(expected[name], rel=1e-9, abs=1e-9, nan_ok=True)
+            assert values[0] == close, name
         for result in of_ranks if expected["path"] else ():
             np.testing.assert_array_equal(result["path"], of_ranks[0]["path"])
             np.testing.assert_allclose(result["path"], expected["path"], rtol=1e-7, atol=1e-9)
         terms = np.concatenate([result["terms"] for result in of_ranks])
         np.testing.assert_allclose(terms, expected["terms"], rtol=1e-9, atol=1e-9)
-        for result in of_ranks:
-            assert len(result["terms"]) == len(result["weight"]) == result["rows"]
+        assert all(len(x["terms"]) == len(x["weight"]) == x["rows"] for x in of_ranks)
 
 
 def alone(name):
@@ -59,22 +56,7 @@ def test_three_ranks_find_what_one_does(three, name):
 
 @pytest.mark.parametrize("name", ["uniform", "weights marginal", "many"])
 def test_two_ranks_find_what_one_does(two, name):
-    assert_same([found[name] for found, *_ in two], alone(name))
-
-
-def test_gathered_in_the_order_of_the_ranks(two):
-    expected = torch.tensor([[0.1, -torch.inf] * 100, [1.1, -torch.inf] * 100])
-    for _, gathered, _ in two:
-        assert gathered.dtype == torch.float64
-        assert torch.equal(gathered, expected.double())
-
-
-def test_what_is_known_of_all_pairs(two):
-    for rank, (*_, (has_zeros, totals, used, weight)) in enumerate(two):
-        assert has_zeros  # on rank 1 only
-        np.testing.assert_allclose(totals, [1])
-        np.testing.assert_array_equal(used, [3])
-        np.testing.assert_allclose(weight, [1 / 3] * (rank + 1))
+    assert_same([found[name] for found in two], alone(name))
 
 
 def test_no_shape_and_two_of_three(three):
@@ -97,17 +79,14 @@ def test_no_shape_and_two_of_three(three):
     ("name", "kind", "message"),
     [
         ("nan", "ValueError", "rank 2: scores_a: expected finite scores (or -inf for probability"),
-        ("type", "TypeError", "rank 2: scores_a: expected real numbers, got"),
         ("tol", "ValueError", "tol: expected the same on all ranks, got 1e-05 on rank 0 and 0.0"),
         ("certify", "ValueError", "certify: expected the same on all ranks, got True on rank 0"),
         ("prior", "ValueError", "prior: expected the same on all ranks, got [0.25, 0.25, 0.25"),
-        ("unknown prior", "ValueError", "rank 2: prior: expected 'uniform', 'marginal'"),
         ("wrong prior", "ValueError", "prior: expected one probability for each of 4 classes"),
         ("classes", "ValueError", "scores_a: expected the same number of classes on all ranks"),
         ("problems", "ValueError", "scores_a: expected the same number of problems on all ranks"),
         ("groups", "ValueError", "groups: expected None with a process_group, since groups may"),
         ("weights", "ValueError", "sample_weight: expected a positive and finite sum over all"),
-        ("one weight", "ValueError", "rank 2: sample_weight: expected finite non-negative weigh"),
         ("empty", "ValueError", "sample_weight: expected a positive and finite sum over all"),
         ("all", "ValueError", "tol: expected at least 1e-12 nats"),
         ("first pass", "RuntimeError", "rank 2: MemoryError: no memory"),
@@ -130,7 +109,6 @@ def test_the_group_outlives_errors(three):
     assert scores.pop() == pytest.approx(posterior_agreement(a, b).score, abs=1e-12)
 
 
-def test_wrong_groups():
-    a, b = processes.noisy(10)
+def test_a_group_has_to_be_there():
     with pytest.raises(ValueError, match="process_group: expected torch.distributed to be init"):
-        posterior_agreement(a, b, process_group="world")
+        posterior_agreement(*processes.noisy(10), process_group="world")

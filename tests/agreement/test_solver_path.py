@@ -30,9 +30,8 @@ def test_points_lie_on_the_kernel_and_the_best_one_is_the_result(prior):
     weight = np.random.default_rng(1).integers(0, 3, 200).astype(float)
     result = posterior_agreement(a, b, prior=prior, sample_weight=weight, return_path=True)
     path = result.path
-    assert_allclose(
-        path.kernel, oracle.kernel(a, b, path.beta, prior=prior, weight=weight), atol=1e-9
-    )
+    expected = oracle.kernel(a, b, path.beta, prior=prior, weight=weight)
+    assert_allclose(path.kernel, expected, atol=1e-9)
     assert_array_equal(path.error, 0)
     best = path.kernel.argmax()
     assert path.kernel[best] == pytest.approx(result.score, abs=1e-12)
@@ -95,14 +94,9 @@ def test_a_limit_that_nothing_can_exceed_needs_no_points():
 
 def test_a_problem_that_is_not_certified_keeps_its_points():
     rows, columns = [[0, 0, -1, -1]], [[0, -1, 0, -1]]  # the same at every temperature
+    options = {"tol": 1e-12, "error_score": np.nan, "return_path": True}
     with pytest.warns(UserWarning, match="could not be certified"):
-        result = posterior_agreement(
-            rows, columns, tol=1e-12, error_score=np.nan, return_path=True
-        )
+        result = posterior_agreement(rows, columns, **options)
     assert result.failure is not None
     assert len(result.path.beta) > 1000
     assert_allclose(result.path.kernel, oracle.kernel(rows, columns, result.path.beta), atol=1e-9)
-
-
-def test_without_a_request_there_is_no_path():
-    assert posterior_agreement(*noisy(20)).path is None

@@ -6,13 +6,11 @@ import torch
 from helpers import oracle
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pa_select.agreement.pooled_agreement import PooledPairs, pooled_agreement
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.neighbors import KNeighborsClassifier
-from sklearn.tree import DecisionTreeClassifier
 
 from pa_select import (
-    PASearchCV,
     agreement_matrix,
     agreement_of_chunks,
     log_probabilities,
@@ -29,29 +27,19 @@ X, Y = load_digits(return_X_y=True)
 # Few votes tie often, and 0.1 + 0.2 + 0.3 depends on the order.
 WEIGHTS = np.array([0.1, 0.2, 0.3, 0.1, 0.2, 0.3, 0.1, 0.2, 0.3, 0.2])
 TREES = RandomForestClassifier(10, max_leaf_nodes=6, random_state=0).fit(X[:300], Y[:300])
-NEIGHBOURS = KNeighborsClassifier(10).fit(X[:300], Y[:300])
 
 
-def votes_of_trees(rows, order):
+def votes(rows, order):
     total = np.zeros((len(rows), 10))
     for i in order:
         total += WEIGHTS[i] * np.eye(10)[TREES.estimators_[i].predict(rows).astype(int)]
     return total / 2
 
 
-def votes_of_neighbours(rows, order):
-    _, found = NEIGHBOURS.kneighbors(rows)
-    total = np.zeros((len(rows), 10))
-    for i in order:
-        total += WEIGHTS[i] * np.eye(10)[Y[found[:, i]]]
-    return total / 2
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("prior", ["uniform", "marginal"])
-@pytest.mark.parametrize("votes", [votes_of_trees, votes_of_neighbours])
 @pytest.mark.parametrize("n", [10, 100, 1000])
-def test_votes_agree_alike_in_whatever_order_they_are_added(n, votes, prior):
+def test_votes_agree_alike_in_whatever_order_they_are_added(n, prior):
     rows, rng = X[500 : 500 + n], np.random.default_rng(0)
     orders = [np.arange(10), rng.permutation(10), np.arange(10)[::-1]]
     exact = np.rint(20 * votes(rows, orders[0])) / 20
@@ -72,49 +60,23 @@ def test_votes_agree_alike_in_whatever_order_they_are_added(n, votes, prior):
 @pytest.mark.parametrize("certify", [True, False])
 def test_a_constant_classifier_scores_zero_whatever_its_rounding(n, certify):
     rng = np.random.default_rng(0)
-    for constant in ([0.0, 0.0, -1.0], [0.3, 0.1, -1.0], [5.0, 1.0, 1.0], [-700.0, -700.0, 0.5]):
+    for constant in ([0.0, 0.0, -1.0], [0.3, 0.1, -1.0], [-700.0, -700.0, 0.5], [7.0, 7.0, 7.0]):
         a, b = constant + 1e-16 * rng.normal(size=(2, n, 3)) * np.abs(constant)
-        found = posterior_agreement(a, b, prior="marginal", certify=certify)
+        prior = "uniform" if constant[2] == 7.0 else "marginal"  # a collapsed net
+        found = posterior_agreement(a, b, prior=prior, certify=certify)
         assert found.score == pytest.approx(0, abs=1e-12)
         assert found.n_evaluations <= 3
 
 
-@pytest.mark.parametrize("n", [10, 100, 1000])
-def test_a_collapsed_net_scores_zero(n):
-    torch.manual_seed(0)
-    net = torch.nn.Sequential(torch.nn.Linear(64, 20), torch.nn.ReLU(), torch.nn.Linear(20, 10))
-    with torch.no_grad():
-        net[2].weight[:] = net[2].weight[:1].abs()  # all classes alike
-        net[2].bias[:] = 1.0
-        rows = torch.tensor(X[:n] / 16, dtype=torch.float32)
-        hidden, (weight, bias) = net[1](net[0](rows)), net[2].parameters()
-        reversed_sum = hidden.flip(1) @ weight.flip(1).T + bias
-        rounding = torch.where(torch.rand(n, 10) < 0.5, net(rows), reversed_sum)
-    for prior in ("uniform", "marginal"):
-        found = posterior_agreement(rounding, reversed_sum, prior=prior)
-        assert found.score == pytest.approx(0, abs=1e-12)
-        assert found.n_evaluations <= 3
-
-
-class Noisy(DecisionTreeClassifier):
-    """A tree whose probabilities have been rounded in another way for each random state."""
-
-    def predict_proba(self, X, check_input=True):
-        shares = super().predict_proba(X, check_input)
-        units = np.random.default_rng(self.random_state).integers(-1, 2, shares.shape)
-        return shares * (1 + 2.0**-52 * units)
-
-
-def test_a_search_does_not_see_rounding():
-    # Leaves of two labels tie; the best split does not depend on the random state. Views stay in
-    # the leaf of their row.
-    rows, labels = X[:, 20:23:2].round(-1), Y % 3
-    search = PASearchCV(
-        Noisy(max_leaf_nodes=4, max_features=None), {"random_state": [0, 1, 2]}, cv=3
-    )
-    search.fit(rows, labels, views=lambda rows: rows + 1)
-    agreement = search.cv_results_["agreement"]
-    assert agreement == pytest.approx(agreement[0], abs=2e-5)
+@pytest.mark.parametrize(("prior", "certify"), [("marginal", None), ("uniform", True)])
+def test_agreement_that_is_pooled_over_models_does_not_see_rounding(prior, certify):
+    rng, rows = np.random.default_rng(0), np.arange(30)
+    votes = rng.choice([0.1, 0.3, 0.5], size=(60, 3))
+    pairs = PooledPairs(rows, rows + 30, rows % 2, 1 - rows % 2, rows, rows, np.ones(30))
+    noisy = [votes * (1 + 2.0**-52 * rng.integers(-1, 2, votes.shape)) for _ in range(3)]
+    found = pooled_agreement([votes, *noisy], pairs, prior=prior, certify=certify)
+    scores = [result.score for result in found]
+    assert scores == pytest.approx(scores[:1] * 4, abs=2e-5)
 
 
 @settings(max_examples=50)
@@ -144,13 +106,7 @@ def test_the_kernel_changes_by_no_more_than_is_documented(seed, dtype):
 
 def test_what_is_not_rounding_stays():
     untouched = [
-        torch.tensor(
-            [
-                [0.0, -1e-5, -1e9],
-                [0.0, -1e-8, -torch.inf],
-                [1.0, 1.001, torch.finfo(torch.float32).min],
-            ]
-        ),
+        torch.tensor([[0.0, -1e-5, -1e9], [0.0, -1e-8, -torch.inf], [1.0, 1.001, -3.4e38]]),
         torch.tensor([[3.0, 3.0 + 1e-12], [0.0, 1e-300]], dtype=torch.float64),
         torch.tensor([[1.0, 1.0009765625], [10.0, 10.0078125]], dtype=torch.float16),
         torch.tensor([[200, 201]], dtype=torch.int32),

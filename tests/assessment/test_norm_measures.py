@@ -2,7 +2,6 @@
 
 import copy
 import math
-from itertools import product
 
 import numpy as np
 import pytest
@@ -85,8 +84,7 @@ def test_batch_normalisation_is_folded():
     for name, value in expected.items():
         assert_allclose(found[name], value, rtol=1e-5, err_msg=name)
     assert plain.training
-    for name, value in plain.state_dict().items():
-        torch.testing.assert_close(value, before[name], rtol=0, atol=0)
+    torch.testing.assert_close(plain.state_dict(), before, rtol=0, atol=0)
 
 
 def test_a_batch_normalisation_without_weights_is_folded():
@@ -96,11 +94,10 @@ def test_a_batch_normalisation_without_weights_is_folded():
     torch.testing.assert_close(folded(linear, "module")(rows.double()).float(), linear(rows))
 
 
-def test_what_is_asked_for():
-    names = set(norm_measures(network()))
-    assert not any("margin" in name or "main" in name for name in names)
-    assert set(norm_measures(network(), initial=network(1))) - names == {"frobenius_distance"}
-    assert norm_measures(network(), initial=network())["frobenius_distance"] == 0
+def test_without_a_margin_there_is_no_measure_of_it():
+    found = norm_measures(network(), initial=network())
+    assert found["frobenius_distance"] == 0
+    assert not any("margin" in name or "main" in name for name in found)
 
 
 def test_products_overflow_only_where_said():
@@ -129,23 +126,12 @@ UNTRACKED = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2, track_running_stats
         (LATE, {}, ValueError, "module: expected each batch .* directly after .* after ReLU"),
         (UNTRACKED, {}, ValueError, "module: expected batch normalisation with running stat"),
         (TWO, {"margin": 0.0}, ValueError, "margin: expected a finite number other than 0"),
-        (TWO, {"margin": np.nan}, ValueError, "margin: expected a finite number"),
         (TWO, {"initial": nn.Linear(2, 3)}, ValueError, r"initial: .* got \[\(3, 2\)\]"),
     ],
 )
 def test_errors(module, options, error, message):
     with pytest.raises(error, match=message):
         norm_measures(module, **options)
-
-
-def test_every_path_of_a_small_network():
-    torch.manual_seed(0)
-    network = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
-    first, second = (network[i].weight.detach().numpy() for i in (0, 2))
-    squares = [
-        (second[k, j] * first[j, i]) ** 2 for i, j, k in product(range(3), range(4), range(2))
-    ]
-    assert path_norm(network, 3) == pytest.approx(np.sqrt(sum(squares)), rel=1e-6)
 
 
 def test_a_convolution_and_a_batch_norm():
@@ -163,16 +149,6 @@ def test_a_convolution_and_a_batch_norm():
         first = (columns * scale[:, None]).flatten(1)
         expected = (first.square() @ network[4].weight.T.square()).sum().sqrt()
     assert path_norm(network, (1, 4)) == pytest.approx(float(expected), rel=1e-6)
-
-
-def test_rescaling_a_hidden_unit_changes_nothing():
-    torch.manual_seed(1)
-    network = nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 3))
-    before = path_norm(network, 5)
-    with torch.no_grad():
-        network[0].weight[2] *= 7
-        network[2].weight[:, 2] /= 7
-    assert path_norm(network, 5) == pytest.approx(before, rel=1e-6)
 
 
 @pytest.mark.parametrize(

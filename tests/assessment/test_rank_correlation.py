@@ -3,8 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import kendalltau
 
@@ -45,7 +43,10 @@ def test_replicates_are_those_of_resampled_models(missing):
     measures, gaps = tables(12, missing)
     x, y = measures.to_numpy().T, gaps.to_numpy(dtype=float).T
     counts = np.random.RandomState(0).multinomial(12, np.full(12, 1 / 12), 20)
-    for drawn, taus in zip(counts, _replicates(x, y, 20, None), strict=True):
+    replicates = _replicates(x, y, 20, None)
+    found = rank_correlation(measures, gaps, n_bootstrap=20, confidence_level=0.8)
+    assert_allclose([found.low, found.high], np.nanquantile(replicates, [0.1, 0.9], axis=0))
+    for drawn, taus in zip(counts, replicates, strict=True):
         rows = np.repeat(np.arange(12), drawn)
         for i, j in np.ndindex(4, 2):
             a, b = x[i, rows], y[j, rows]
@@ -79,36 +80,6 @@ def test_tests_that_cannot_be_made_are_not_in_the_family():
     assert found.n_models[:, 0].tolist() == [20, 20, 1]
 
 
-def test_intervals_cover():
-    """Of bivariate normal models tau is 2 / pi arcsin(correlation)."""
-    rng = np.random.default_rng(0)
-    truth = 2 / np.pi * np.arcsin(0.6)
-    gap = rng.normal(size=(60, 50))
-    measure = 0.6 * gap + 0.8 * rng.normal(size=(60, 50))
-    found = [
-        rank_correlation({"m": m}, {"g": g}, n_bootstrap=200, confidence_level=0.9)
-        for m, g in zip(measure, gap, strict=True)
-    ]
-    covered = sum(f.low[0, 0] <= truth <= f.high[0, 0] for f in found)
-    assert 47 <= covered <= 59
-    wide = rank_correlation({"m": measure[0]}, {"g": gap[0]}, confidence_level=0.99)
-    assert wide.low[0, 0] < found[0].low[0, 0]
-    assert wide.high[0, 0] > found[0].high[0, 0]
-
-
-@settings(deadline=None, max_examples=10)
-@given(st.integers(0, 100))
-def test_only_the_order_counts(seed):
-    measures, gaps = tables(15, seed=seed)
-    found = rank_correlation(measures, gaps, n_bootstrap=20)
-    other = rank_correlation(np.exp(measures), -gaps, n_bootstrap=20)
-    assert_allclose(other.tau, -found.tau)
-    assert_allclose(other.low, -found.high, atol=1e-12)
-    swapped = rank_correlation(gaps, measures, n_bootstrap=20)
-    assert_allclose(swapped.tau, found.tau.T)
-    assert_allclose(swapped.low, found.low.T, atol=1e-12)
-
-
 def test_seeds_and_global_state():
     measures, gaps = tables()
     before = np.random.get_state()[1].copy()  # noqa: NPY002
@@ -122,9 +93,8 @@ def test_seeds_and_global_state():
 def test_dicts_and_frames():
     measures, gaps = tables()
     frame = rank_correlation(measures, gaps, n_bootstrap=20).to_frame()
-    lists = rank_correlation(
-        {k: list(measures[k]) for k in measures}, gaps.to_dict("list"), n_bootstrap=20
-    )
+    as_lists = measures.to_dict("list"), gaps.to_dict("list")
+    lists = rank_correlation(*as_lists, n_bootstrap=20)
     pd.testing.assert_frame_equal(frame, lists.to_frame())
     assert list(frame.measure) == list("aabbccdd")
     assert list(frame.gap) == list("xy") * 4
@@ -144,9 +114,7 @@ GOOD = {"a": [1.0, 2.0, 3.0]}
         (GOOD, {"a": [1, 2]}, {}, ValueError, "gaps: expected 3 models as in measures, got 2"),
         ({"a": [1, 2], "b": [1]}, GOOD, {}, ValueError, r"measures: expected shape \(2,\) in 'b'"),
         ({"a": [1]}, {"a": [1]}, {}, ValueError, "expected a column of at least 2 models in 'a'"),
-        ({"a": [[1, 2]]}, GOOD, {}, ValueError, "expected a column of at least 2 models in 'a'"),
         (GOOD, GOOD, {"n_bootstrap": 1}, ValueError, "n_bootstrap: expected 0 or at least 2"),
-        (GOOD, GOOD, {"n_bootstrap": 2.5}, ValueError, "n_bootstrap: expected 0 or at least 2"),
         (GOOD, GOOD, {"confidence_level": 95}, ValueError, "confidence_level: expected a number"),
     ],
 )

@@ -21,8 +21,6 @@ from pa_select.shifts import (
     FGSM,
     FMN,
     GaussianNoise,
-    Shift,
-    Shifted,
     TransformShift,
     mix,
     shifted_rows,
@@ -41,10 +39,7 @@ POWERS, RATIOS = [0.1, 0.4], [0.0, 0.5, 1.0]
 
 
 def rows_of(curve):
-    return [
-        dict(zip(curve.table, values, strict=True))
-        for values in zip(*curve.table.values(), strict=True)
-    ]
+    return curve.to_frame().to_dict("records")
 
 
 @pytest.fixture(scope="module")
@@ -68,16 +63,12 @@ def test_every_column_is_what_it_says(curve):
     assert [(r["estimator"], r["power"], r["ratio"]) for r in rows] == [
         (name, power, ratio) for name in MODELS for power in POWERS for ratio in RATIOS
     ]
-    owns = {
-        name: posterior_agreement(scores, scores, prior="marginal")
-        for name, (scores, _) in ((name, class_scores(model, x)) for name, model in MODELS.items())
-    }
     for row in rows:
         model = MODELS[row["estimator"]]
         shifted = NOISE(x, power=row["power"])
         x2 = mix(x, shifted.X, row["ratio"], random_state=7)
         (a, _), (b, _) = class_scores(model, x), class_scores(model, x2)
-        result, own = posterior_agreement(a, b, prior="marginal"), owns[row["estimator"]]
+        result, own = posterior_agreement([a, a], [b, a], prior="marginal")
         assert row["n_pairs"] == len(x)
         assert row["pa"] == pytest.approx(result.score, abs=1e-5)
         assert row["beta"] == pytest.approx(result.beta, rel=0.05)
@@ -145,43 +136,19 @@ def test_rows_of_one_group_are_not_independent():
     assert result.standard_error == pytest.approx(copies.table["standard_error"][0], rel=1e-3)
 
 
-@pytest.mark.filterwarnings("error")
 def test_a_constant_model_is_last_and_the_papers_figure_shows_why():
-    curve = robustness_curve(
-        WITH_CONSTANT, X[TEST], shift=NOISE, powers=POWERS, metrics="agreement"
-    )
+    how = {"shift": NOISE, "powers": POWERS, "metrics": "agreement"}
+    curve = robustness_curve(WITH_CONSTANT, X[TEST], **how)
     linear, flat = np.split(curve.table["pa"], 2)
     assert flat == pytest.approx(0, abs=1e-9)
     assert (linear > 1).all()
     linear, flat = np.split(curve.table["pa_uniform"], 2)
     assert flat == pytest.approx(np.log(10))
     assert (linear < np.log(10)).all()
-
-
-def test_the_uniform_prior_warns_of_a_constant_model():
     with pytest.warns(UserWarning, match="estimators: constant: nearly all .*one class") as found:
-        curve = robustness_curve(
-            WITH_CONSTANT, X[TEST], shift=NOISE, powers=POWERS, prior="uniform"
-        )
-    assert len(found) == 1
-    assert found[0].filename == __file__
+        curve = robustness_curve(WITH_CONSTANT, X[TEST], prior="uniform", **how)
+    assert [warning.filename for warning in found] == [__file__]
     assert curve.table["pa"][2:] == pytest.approx(np.log(10))
-
-
-def priors_solved(monkeypatch, prior):
-    """A curve, and the priors for which its agreements were solved."""
-    import pa_select.assessment.shifted_outputs as module
-
-    seen = []
-
-    def counted(*args, **options):
-        seen.append(options["prior"])
-        return solve(*args, **options)
-
-    solve = module.agreements
-    monkeypatch.setattr(module, "agreements", counted)
-    arguments = {"shift": NOISE, "powers": POWERS, "metrics": "agreement"}
-    return robustness_curve(MODELS, X[TEST], prior=prior, **arguments), seen
 
 
 def test_a_module_that_returns_probabilities_is_named_in_a_warning():
@@ -201,32 +168,29 @@ def test_a_module_that_returns_probabilities_is_named_in_a_warning():
     assert pa["logits"] == pytest.approx(pa["logarithms"], abs=1e-3)
 
 
-def test_the_uniform_prior_is_solved_once(monkeypatch):
-    curve, seen = priors_solved(monkeypatch, "uniform")
-    assert seen == ["uniform"]
-    assert curve.prior == "uniform"
-    assert curve.table["pa"].tolist() == curve.table["pa_uniform"].tolist()
-    uniform = [curve.agreement("linear", power).score for power in POWERS]
-    assert curve.table["pa"][:2] == pytest.approx(uniform, abs=1e-9)
+VECTOR = np.linspace(0.05, 0.15, 10)
 
 
-@pytest.mark.parametrize("prior", ["marginal", np.linspace(0.05, 0.15, 10)], ids=["marginal", ""])
-def test_other_priors_are_solved_beside_it(prior, monkeypatch):
-    curve, (first, second) = priors_solved(monkeypatch, prior)
-    assert first is prior
-    assert second == "uniform"
+@pytest.mark.parametrize("prior", ["uniform", "marginal", VECTOR], ids=type)
+def test_the_uniform_prior_is_solved_once_beside_others(prior, monkeypatch):
+    import pa_select.assessment.shifted_outputs as module
+
+    seen, solve = [], module.agreements
+
+    def counted(*args, **options):
+        seen.append(options["prior"])
+        return solve(*args, **options)
+
+    monkeypatch.setattr(module, "agreements", counted)
+    arguments = {"shift": NOISE, "powers": POWERS, "metrics": "agreement"}
+    curve = robustness_curve(MODELS, X[TEST], prior=prior, **arguments)
+    assert seen[0] is curve.prior is prior
+    assert seen[1:] == ([] if isinstance(prior, str) and prior == "uniform" else ["uniform"])
     result = curve.agreement("forest", 0.4)
     a, b = (class_scores(FOREST, x)[0] for x in (X[TEST], NOISE(X[TEST], power=0.4).X))
     assert result.score == pytest.approx(posterior_agreement(a, b, prior=prior).score, abs=1e-5)
     assert curve.table["pa"][3] == pytest.approx(result.score, abs=1e-9)
     assert curve.table["pa_uniform"][3] == pytest.approx(posterior_agreement(a, b).score, abs=1e-6)
-
-
-def test_number_of_classes(curve):
-    assert curve.n_classes == 10
-    two = LogisticRegression().fit(X[TRAIN], Y[TRAIN] > "digit 4")
-    models = {"ten": LINEAR, "two": two}
-    assert robustness_curve(models, X[TEST], shift=NOISE, metrics="posterior").n_classes is None
 
 
 def test_agreement_of_one_row(curve):
@@ -260,19 +224,18 @@ def test_table_and_copies(curve):
 def test_each_output_is_computed_once(monkeypatch, capsys):
     import pa_select.assessment.shifted_outputs as module
 
-    seen = []
+    seen, shifts = [], []
 
     def counted(estimator, rows):
-        seen.append(type(estimator).__name__)
+        seen.append(estimator)
         return class_scores(estimator, rows)
-
-    monkeypatch.setattr(module, "comparable_scores", counted)
-    shifts = []
 
     class Counted(GaussianNoise):
         def _shift(self, *args):
             shifts.append(args[-1])
             return super()._shift(*args)
+
+    monkeypatch.setattr(module, "comparable_scores", counted)
 
     robustness_curve(MODELS, X[TEST], shift=Counted(), powers=POWERS, ratios=RATIOS, verbose=1)
     assert len(seen) == 4
@@ -308,12 +271,13 @@ def test_without_labels_and_with_one_estimator():
         *("kl", "kl_se", "wasserstein", "wasserstein_se"),
     }
     assert curve.agreement().score == pytest.approx(curve.table["pa"][0], abs=1e-12)
+    assert curve.n_classes == 10
+    binary = LogisticRegression().fit(X[TRAIN], Y[TRAIN] > "digit 4")
+    both = robustness_curve([LINEAR, binary], X[TEST], shift=NOISE, metrics="posterior")
+    assert both.n_classes is None
     two = robustness_curve([LINEAR, LINEAR, FOREST], X[TEST], shift=NOISE, metrics="posterior")
-    assert two.estimators == [
-        "LogisticRegression 1",
-        "LogisticRegression 2",
-        "RandomForestClassifier",
-    ]
+    names = ["LogisticRegression 1", "LogisticRegression 2", "RandomForestClassifier"]
+    assert two.estimators == names
     assert "pa" not in two.table
 
 
@@ -330,66 +294,34 @@ def test_attacks_are_aimed_at_each_estimator_and_come_by_norm():
     other = LogisticRegression(C=1e-3).fit(X[TRAIN], Y[TRAIN])
     models = {"linear": LINEAR, "plain": other}
     ratios = np.linspace(0, 1, 6)
-    curve = robustness_curve(
-        models, X[TEST], Y[TEST], shift=FMN(2, steps=40), ratios=ratios, order="norm"
-    )
+    how = {"shift": FMN(2, steps=40), "ratios": ratios, "order": "norm"}
+    curve = robustness_curve(models, X[TEST], Y[TEST], **how)
     assert curve.powers == [np.inf]
     for name, model in models.items():
-        rows = [row for row in rows_of(curve) if row["estimator"] == name]
-        norms = [row["mean_norm"] for row in rows[1:]]
-        assert (np.diff(norms) > 0).all()
-        assert rows[0]["afr_true"] == pytest.approx(model.score(X[TEST], Y[TEST]))
-        assert rows[-1]["afr_true"] == pytest.approx(1 - rows[-1]["success_rate"])
-        assert rows[-1]["success_rate"] > 0.95
-        pas = [row["pa"] for row in rows]
-        assert pas[0] > pas[-1]
+        first, *_, last = rows = [row for row in rows_of(curve) if row["estimator"] == name]
+        assert (np.diff([row["mean_norm"] for row in rows[1:]]) > 0).all()
+        assert first["afr_true"] == pytest.approx(model.score(X[TEST], Y[TEST]))
+        assert last["afr_true"] == pytest.approx(1 - last["success_rate"])
+        assert last["success_rate"] > 0.95
+        assert first["pa"] > last["pa"]
     # Rows for which nothing was found come last, not first with their norm of 0.
-    limited = robustness_curve(
-        LINEAR, X[TEST], Y[TEST], shift=FMN(2, steps=40), powers=0.3, ratios=ratios, order="norm"
-    )
+    limited = robustness_curve(LINEAR, X[TEST], Y[TEST], powers=0.3, **how)
     rates = limited.table["success_rate"][1:]
     assert rates[0] == 1
     assert (np.diff(rates) <= 0).all()
     assert rates[-1] < 0.9
 
 
-def test_an_attack_of_your_own():
-    class Against(Shift):
-        _power, _aimed = "step", True
-
-        def __init__(self, step=1.0):
-            self.step = step
-
-        def _shift(self, X, y, estimator, power):
-            towards = estimator.coef_[0] - estimator.coef_[1]
-            return Shifted(X + power * towards, np.full(len(X), power))
-
-    models = {"linear": LINEAR, "other": LogisticRegression(C=1e-3).fit(X[TRAIN], Y[TRAIN])}
-    curve = robustness_curve(models, X[TEST], Y[TEST], shift=Against())
-    for name, model in models.items():
-        moved = Against()(X[TEST], estimator=model).X
-        (row,) = (row for row in rows_of(curve) if row["estimator"] == name)
-        assert row["shifted_accuracy"] == pytest.approx(model.score(moved, Y[TEST]))
-
-
-def test_an_attack_without_labels():
-    curve = robustness_curve(LINEAR, X[TEST], shift=FGSM(), powers=[0.0, 0.1])
-    assert curve.table["afr_pred"][0] == 1
-    assert curve.table["afr_pred"][1] == pytest.approx(1 - curve.table["success_rate"][1])
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
         ({"estimators": {}}, ValueError, "estimators: expected at least one, got none"),
-        ({"estimators": np.eye(3)}, TypeError, "estimators: expected .*, got ndarray"),
         ({"shift": 3}, TypeError, "shift: expected a shift, a callable"),
         ({"powers": "much"}, TypeError, "powers: expected a number or several, got 'much'"),
         ({"powers": []}, ValueError, r"powers: expected a number or several, got \[\]"),
         ({"powers": [-1]}, ValueError, "^powers: expected a finite number of at least 0, got -1"),
         ({"powers": [0.5], "shift": np.negative}, ValueError, "^powers: expected 0 or 1, as the"),
         ({"ratios": [0, 1.5]}, ValueError, r"ratios: expected numbers in \[0, 1\]"),
-        ({"ratios": [1, 1]}, ValueError, "ratios: expected different numbers"),
         ({"order": "size"}, ValueError, "order: expected 'random' or 'norm', got 'size'"),
         ({"metrics": "pa"}, ValueError, "metrics: expected 'all' or some of"),
         ({"metrics": ["accuracy"], "y": None}, ValueError, "y: expected a value for the metric"),
@@ -400,6 +332,8 @@ def test_an_attack_without_labels():
         ({"groups": Y[:5]}, ValueError, r"groups: expected shape \(150,\), got \(5,\)"),
         ({"tol": 0}, ValueError, "tol: expected at least 1e-12"),
         ({"prior": [0.5, 0.5]}, ValueError, "prior: expected"),
+        ({"ratios": [1, 1]}, ValueError, "ratios: expected different numbers"),
+        ({"estimators": np.eye(3)}, TypeError, "estimators: expected .*, got ndarray"),
         ({"shift": FGSM()}, TypeError, "estimator: expected a torch module"),
     ],
 )

@@ -60,9 +60,8 @@ def test_noise_where_the_accuracy_is_known(aware):
 @pytest.mark.parametrize(("aware", "expected"), [(False, 2.0), (True, 1.0)])
 def test_worst_disturbance_where_it_is_known(aware, expected):
     """Weights 3 and -1 meet at 1 when both move by 2, or by their magnitude at 0."""
-    found = sharpness(
-        linear([3.0], [-1.0]), ONE, [0], kind="worst", magnitude_aware=aware, tol=0.001, n_draws=2
-    )
+    how = {"kind": "worst", "tol": 0.001, "n_draws": 2}
+    found = sharpness(linear([3.0], [-1.0]), ONE, [0], magnitude_aware=aware, **how)
     assert_allclose(found.sigma, expected, rtol=0.002)
 
 
@@ -74,18 +73,6 @@ def test_worst_disturbance_is_that_of_the_deviation():
     found = sharpness(network, rows, [0] * 10, kind="worst", deviation=0.3, tol=1e-3, n_draws=2)
     # Row k is lost where m (1 - 2 s) - 2 s < 0; of ten the fourth must stay.
     assert_allclose(found.sigma, 0.8 / (2 * 0.8 + 2), rtol=2e-3)
-
-
-@pytest.mark.parametrize("kind", ["pac_bayes", "worst"])
-def test_trained_network(trained, kind):
-    how = {"kind": kind, "n_steps": 5, "n_draws": 3}
-    plain = sharpness(trained, DIGITS, LABELS, **how)
-    aware = sharpness(trained, DIGITS, LABELS, magnitude_aware=True, **how)
-    for found in (plain, aware):
-        assert found.sigma > 0
-        assert found.accuracy > 0.95
-    more = sharpness(trained, DIGITS, LABELS, deviation=0.4, **how)
-    assert more.sigma > plain.sigma
 
 
 @pytest.mark.parametrize("kind", ["pac_bayes", "worst"])
@@ -108,13 +95,6 @@ def test_the_worst_of_several_starts_counts(trained):
     assert several < 0.98 * one
 
 
-def test_the_worst_is_worse_than_noise_of_the_same_box(trained):
-    worst = sharpness(trained, DIGITS, LABELS, kind="worst", n_steps=10, n_draws=2)
-    noise = sharpness(trained, DIGITS, LABELS)
-    # Half of the weights move by more than 0.67 standard deviations.
-    assert 5 * worst.sigma < noise.sigma
-
-
 def test_nothing_but_the_function_and_its_layers_counts(trained):
     how = {"n_draws": 3, "n_steps": 3}
     for kind in ("pac_bayes", "worst"):
@@ -129,14 +109,12 @@ def test_magnitude_aware_noise_does_not_see_the_scale():
     weight = np.random.default_rng(0).normal(size=(3, 4))
     rows = np.random.default_rng(1).normal(size=(100, 4))
     y = (rows @ weight.T).argmax(1)
-    plain, scaled = (linear(*(scale * weight).tolist()) for scale in (1, 8))
-
-    def sigma(network, **how):
-        return sharpness(network, rows, y, n_draws=30, **how).sigma
-
-    assert_allclose(sigma(scaled), 8 * sigma(plain), rtol=1e-6)
-    aware = [sigma(network, magnitude_aware=True) for network in (plain, scaled)]
-    assert_allclose(aware[1], aware[0], rtol=0.03)
+    for aware, factor in ((False, 8), (True, 1)):
+        one, other = (
+            sharpness(linear(*(scale * weight).tolist()), rows, y, magnitude_aware=aware).sigma
+            for scale in (1, 8)
+        )
+        assert_allclose(other, factor * one, rtol=0.03)
 
 
 def test_ends():
@@ -154,8 +132,7 @@ def test_seeds_and_what_is_left_alone(trained):
     found = sharpness(trained, DIGITS, LABELS)
     assert trained.training
     assert torch.equal(state, torch.random.get_rng_state())
-    for name, value in trained.state_dict().items():
-        assert torch.equal(value, before[name])
+    torch.testing.assert_close(trained.state_dict(), before, rtol=0, atol=0)
     assert found == sharpness(trained, DIGITS, LABELS)
     assert found != sharpness(trained, DIGITS, LABELS, random_state=1)
 
@@ -163,11 +140,9 @@ def test_seeds_and_what_is_left_alone(trained):
 def test_skorch_net():
     from skorch import NeuralNetClassifier
 
-    net = NeuralNetClassifier(
-        nn.Linear(64, 3), criterion=nn.CrossEntropyLoss, max_epochs=20, lr=0.5, verbose=0
-    )
+    net = NeuralNetClassifier(nn.Linear(64, 3), criterion=nn.CrossEntropyLoss, verbose=0)
     few = LABELS < 3
-    net.fit(DIGITS[few].numpy(), LABELS[few].astype(np.int64))
+    net.set_params(max_epochs=20, lr=0.5).fit(DIGITS[few].numpy(), LABELS[few])
     found = sharpness(net, DIGITS[few].numpy(), LABELS[few])
     assert found == sharpness(net.module_, DIGITS[few], LABELS[few])
     assert found.accuracy > 0.9
@@ -185,7 +160,6 @@ def test_skorch_net():
         (BINARY, [0], {"deviation": 10}, ValueError, "deviation: expected a number in"),
         (BINARY, [0], {"tol": 0}, ValueError, "tol: expected a positive number, got 0"),
         (BINARY, [0], {"n_draws": 0}, ValueError, "n_draws: expected a positive integer"),
-        (BINARY, [0], {"n_steps": 1.5}, ValueError, "n_steps: expected a positive integer"),
     ],
 )
 def test_errors(module, y, options, error, message):
@@ -208,7 +182,6 @@ def test_the_bound_by_hand():
     ("initial", "sigma", "n_rows", "error", "message"),
     [
         (nn.Linear(3, 2), 0.0, 9, ValueError, "sigma: expected a positive number, got 0.0"),
-        (nn.Linear(3, 2), float("inf"), 9, ValueError, "sigma: .* got inf"),
         (nn.Linear(3, 2), 1.0, 0, ValueError, "n_rows: expected a positive number, got 0"),
         (nn.Linear(2, 2), 1.0, 9, ValueError, "initial: expected parameters .*3.*, got .*2"),
         (None, 1.0, 9, TypeError, "initial: expected a torch module, got NoneType"),

@@ -199,14 +199,8 @@ def main(arguments=None):
     table = Table(options.output / "gpu.csv", machine)
     with open(PREDICTED, newline="") as file:
         predicted = [
-            (
-                int(row["pairs"]),
-                int(row["classes"]),
-                row["prior"],
-                torch.float64,
-                row["ms of the solve"],
-            )
-            for row in csv.DictReader(file)
+            (int(r["pairs"]), int(r["classes"]), r["prior"], torch.float64, r["ms of the solve"])
+            for r in csv.DictReader(file)
         ]
     if tiny:
         predicted = [case for case in predicted if case[0] <= 100]

@@ -35,10 +35,7 @@ PARTS = {
     "without a certificate": [],
 }
 # These have to save evaluations; the other parts save time.
-SAVING = {
-    "uniform": list(PARTS)[1:4],
-    "marginal": ["without the expected maximum"],
-}
+SAVING = {"uniform": list(PARTS)[1:4], "marginal": ["without the expected maximum"]}
 # One kernel with the marginal prior and many classes takes a minute.
 MOST_CLASSES = {"uniform": 1000, "marginal": 100}
 

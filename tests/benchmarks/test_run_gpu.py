@@ -2,7 +2,6 @@
 
 import csv
 import runpy
-import sys
 from pathlib import Path
 
 import pytest
@@ -38,24 +37,3 @@ def test_the_command_writes_its_tables(tmp_path, capfd):
         assert row["torch"] == torch.__version__
         assert row["device"]
         assert row["driver"]
-
-
-@pytest.mark.parametrize(
-    ("content", "network"),
-    [("", "resnet18"), ("raise RuntimeError('no operator')", "small"), ("import none", "small")],
-)
-def test_resnets_are_trained_where_there_are_some(content, network, tmp_path, monkeypatch):
-    for module in [name for name in sys.modules if name.split(".")[0] == "torchvision"]:
-        monkeypatch.delitem(sys.modules, module)
-    (tmp_path / "torchvision.py").write_text(content)
-    monkeypatch.syspath_prepend(tmp_path)
-    assert runpy.run_path(str(SCRIPT))["available_network"]() == network
-    sys.modules.pop("torchvision", None)
-
-
-def test_nothing_is_measured_when_the_time_is_up(tmp_path, capfd):
-    script = runpy.run_path(str(SCRIPT))
-    table = script["Table"](tmp_path / "gpu.csv", {})
-    script["solves"](table, [(10, 3, "uniform", torch.float64, "")], "cpu", end=0)
-    assert "The time is up: 10 pairs of 3 classes" in capfd.readouterr().out
-    assert not table.rows

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from helpers.wilds_folders import IMAGES, WRITERS, N, Y, without_torchvision, write
+from helpers.wilds_folders import IMAGES, WRITERS, Y, without_torchvision, write
 from numpy.testing import assert_array_equal
 
 from pa_select.datasets import WILDSData
@@ -66,23 +66,3 @@ def test_every_row_is_that_of_wilds_and_of_the_files(written):
             assert list(map(str, data.environments)) == said
             points = data.features(torch.nn.Flatten(), batch_size=11)
             assert_array_equal(points, images.flatten(1))
-
-
-def test_all_splits_at_once_make_pairs(written):
-    data = WILDSData.load(written.name, written.root, transform=to_tensor)
-    assert len(data) == N
-    assert_array_equal(data.environments, written.environments)
-    pairs = data.pairs(data.features(torch.nn.Flatten()))
-    assert (written.environments[pairs.a] != written.environments[pairs.b]).all()
-    assert_array_equal(Y[pairs.a], Y[pairs.b])
-    source = WILDSData.load(written.name, written.root, fields="from_source_domain")
-    assert_array_equal(source.environments == source.names[1], written.split == 0)
-
-
-def test_what_wilds_does_not_find(written):
-    with pytest.raises(FileNotFoundError, match=f"The {written.name} dataset could not be found"):
-        WILDSData.load(written.name, written.root / "elsewhere")
-    with pytest.raises(ValueError, match="split: expected one of .*got 'dev'"):
-        WILDSData.load(written.name, written.root, split="dev")
-    with pytest.raises(ValueError, match="The dataset landbirds is not recognized"):
-        WILDSData.load("landbirds", written.root)

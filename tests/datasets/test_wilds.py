@@ -21,7 +21,6 @@ from pa_select import PAScoring, PASearchCV, class_scores, posterior_agreement
 from pa_select.datasets import WILDSData
 from pa_select.pairing import NearestPairing
 from pa_select.scores import LayerFeatures
-from pa_select.training import ERMNet
 
 N = 60
 RNG = np.random.default_rng(0)
@@ -119,10 +118,7 @@ def data(fake):
     [
         (Fake(), [0, 1, 4]),
         (Fake("celebA", Y, "male"), [0, 1]),
-        (
-            Fake("waterbirds", 1 - Y, "background", background=[" land", "water"]),
-            ["land", "water"],
-        ),
+        (Fake("waterbirds", 1 - Y, "background", background=[" a", "b"]), ["a", "b"]),
     ],
     ids=lambda value: getattr(value, "dataset_name", None),
 )
@@ -283,28 +279,6 @@ def test_callbacks_look_features_up(fake, data):
     assert net.history[-1, "pa"] == pytest.approx(expected.score, abs=1e-5)
 
 
-def test_callbacks_find_what_they_find_of_arrays(data):
-    points = data.features(nn.Flatten())
-    pairings = [
-        data.nearest_pairing(points),
-        NearestPairing(True, features=LayerFeatures(nn.Sequential(nn.Flatten()), "0")),
-    ]
-    in_memory = [(IMAGES[HOSPITAL == k], Y[HOSPITAL == k]) for k in (0, 1, 4)]
-    found = []
-    for pairing, parts in zip(pairings, (data.by_environment(), in_memory), strict=True):
-        net = fitted(callbacks=[("pa", PAScoring(parts, pairing=pairing))])
-        found.append(net.fit(IMAGES, Y).history[:, "pa"])
-    assert_allclose(found[0], found[1], atol=1e-6)
-
-
-def test_pairs_by_label_read_no_more_than_they_compare(fake, data):
-    scoring = PAScoring(data.by_environment()[:2], pairing="label")
-    net = fitted(callbacks=[("pa", scoring)], max_epochs=1)
-    net.fit(IMAGES, Y)
-    per_label = [min(((HOSPITAL == k) & (Y == label)).sum() for k in (0, 1)) for label in (0, 1)]
-    assert len(fake.read) == 2 * sum(per_label) + 2 * 2
-
-
 def test_searches(data):
     points = data.features(nn.Flatten())
     grid = {"C": [1e-3, 1.0]}
@@ -323,12 +297,6 @@ def test_searches(data):
     assert_allclose(search.agreement_terms_, in_memory.agreement_terms_, atol=1e-6)
     assert "mean_test_score_environment_4" in search.cv_results_
     assert search.predict(data.X).shape == (N,)
-
-
-def test_learners_take_the_environments(data):
-    torch.manual_seed(0)
-    net = ERMNet(Net, max_epochs=1, verbose=0).fit(data, data.y, environments=data.environments)
-    assert net.predict(data).shape == (N,)
 
 
 # -- loading -----------------------------------------------------------------------------
@@ -367,16 +335,11 @@ def of_sites(dataset=PLAIN, y=Y, site=HOSPITAL):
     ("make", "message"),
     [
         (lambda: WILDSData(Fake("mine")), r"fields: expected some of \['hospital', 'slide'"),
-        (lambda: WILDSData(Fake(), "city"), "got 'city' for data set 'camelyon17'"),
-        (lambda: WILDSData(Fake(), []), r"fields: expected some of .* got \[\]"),
         (lambda: WILDSData(PLAIN, "site"), "y: expected class labels, or a dataset with y_array"),
         (lambda: WILDSData(PLAIN, "site", y=Y), "metadata: expected a table"),
         (lambda: of_sites(y=Y[:3]), r"y: expected shape \(60,\), got \(3,\)"),
         (lambda: of_sites(y=Y + 0.5), "y: expected class labels, got dtype float64"),
-        (
-            lambda: of_sites(site=[np.nan] * N),
-            r"metadata\['site'\]: expected a value for each row",
-        ),
+        (lambda: of_sites(site=[np.nan] * N), r"metadata\['site'\]: expected a value for each"),
         (lambda: WILDSData(Fake(), transform=3), "transform: expected a function"),
     ],
 )
@@ -397,16 +360,8 @@ def test_bad_data(make, message):
         (lambda d: d.pairs(FLAT[:5]), r"features: expected shape \(60, n_features\), got \(5, 48"),
         (lambda d: d.pairs(nn.Flatten()), r"features: .* got \(\)"),
         (lambda d: d.by_environment()[0].pairs(FLAT[:20]), r"at least two .* got only \[0\]"),
-        (
-            lambda d: WILDSData(Fake("celebA", Y, "male"), "y").pairs(FLAT),
-            "equal label .* got none",
-        ),
-        (lambda d: d.nearest_pairing(FLAT[:5]), r"features: expected shape"),
-        (lambda d: d.nearest_pairing(FLAT)(d.X, d.X), "y_a: expected labels"),
-        (
-            lambda d: d.nearest_pairing(FLAT)(IMAGES, IMAGES, Y, Y),
-            "features belong to, got ndarray",
-        ),
+        (lambda d: WILDSData(Fake("celebA", Y, "male"), "y").pairs(FLAT), "equal label .* none"),
+        (lambda d: d.nearest_pairing(FLAT)(IMAGES, IMAGES, Y, Y), "belong to, got ndarray"),
         (lambda d: d.nearest_pairing(FLAT)(of_sites().X, d.X, Y, Y), "belong to, got other data"),
         (
             lambda d: d.take([1, 2]).nearest_pairing(FLAT[1:3])(d.X, d.X, Y, Y),

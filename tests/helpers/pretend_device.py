@@ -7,7 +7,7 @@ become numpy arrays.  ``device.counts`` counts what takes long on a GPU.
 
 import math
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from functools import cache
 from unittest import mock
 
@@ -43,13 +43,10 @@ class Counts:
         return self.read + self.written
 
     def __sub__(self, other):
-        return Counts(*(mine - its for mine, its in zip(self._all(), other._all(), strict=True)))
+        return Counts(*np.subtract(astuple(self), astuple(other)))
 
     def copy(self):
         return replace(self)
-
-    def _all(self):
-        return self.launches, self.waits, self.copies, self.read, self.written
 
 
 # The device that is in use, so that tensors find its counts.
@@ -93,9 +90,6 @@ class PretendTensor(torch.Tensor):
     device = property(lambda self: CUDA)
     is_cpu = property(lambda self: False)
     is_cuda = property(lambda self: True)
-
-    def __repr__(self):
-        return f"PretendTensor({self.inner})"
 
     def get_device(self):
         return CUDA.index

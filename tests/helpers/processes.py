@@ -12,24 +12,12 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 
 from pa_select import posterior_agreement
-from pa_select.agreement.inputs.problem import Problem
-from pa_select.agreement.pairs.paired_scores import PairedScores, concatenate
-from pa_select.agreement.pairs.sharded_scores import Processes, share
+from pa_select.agreement.pairs.paired_scores import PairedScores
+from pa_select.agreement.pairs.sharded_scores import Processes
 from pa_select.agreement.solver import branch_and_bound as maximize
 
-NUMBERS = (
-    "score",
-    "beta",
-    "log_kernel",
-    "upper_bound",
-    "gap",
-    "n_pairs",
-    "n_classes",
-    "agreement_rate",
-    "standard_error",
-    "n_evaluations",
-)
-
+NUMBERS = "score beta log_kernel upper_bound gap n_pairs n_classes agreement_rate".split()
+NUMBERS += ["standard_error", "n_evaluations"]
 
 # What solves are timed on.
 MANY, CLASSES_OF_MANY = 1_000_000, 10
@@ -100,13 +88,13 @@ def cases():
     dropped = np.ones(40)
     dropped[-1] = 0
     tied = np.repeat([[2.0, 1.0, 0.0], [0.0, 0.0, 1.0]], 20, 0)
-    many = [noisy(n, k, seed=s) for s, (n, k) in enumerate([(60, 3), (1, 3), (90, 5), (2, 5)])]
+    shapes = [(60, 3), (1, 3), (90, 5), (2, 5)]
+    many = tuple(zip(*(noisy(*shape, seed=s) for s, shape in enumerate(shapes)), strict=True))
     large = noisy(30_000, 20, seed=5, dtype=np.float32)
     vector = [0.4, 0.3, 0.2, 0.1]
     return {
         "uniform": ((a, b), {"return_path": True}),
         "float32": (tuple(x.astype(np.float32) for x in (a, b)), {}),
-        "integers": (tuple(x.astype(int) for x in (a, b)), {}),
         "vector": ((a, b), {"prior": vector}),
         "tensor prior": ((a, b), {"prior": torch.tensor(vector, dtype=torch.float64)}),
         "marginal": ((a, b), {"prior": "marginal"}),
@@ -122,15 +110,9 @@ def cases():
         "all agree marginal": ((tied, 2 * tied), {"prior": "marginal"}),
         "one pair": ((a[:1], b[:1]), {"prior": "marginal"}),
         "large": (large, {}),
-        "many": (tuple(zip(*many, strict=True)), {}),
-        "many marginal": (
-            tuple(zip(*many, strict=True)),
-            {"prior": "marginal", "return_path": True},
-        ),
-        "many weights": (
-            tuple(zip(*many, strict=True)),
-            {"sample_weight": [rng.uniform(size=len(p)) for p, _ in many]},
-        ),
+        "many": (many, {}),
+        "many marginal": (many, {"prior": "marginal", "return_path": True}),
+        "many weights": (many, {"sample_weight": [rng.uniform(size=len(p)) for p in many[0]]}),
         "stack": ((np.stack([a, b]), np.stack([b, a[::-1]])), {}),
     }
 
@@ -227,17 +209,14 @@ def failures(rank, n_ranks):
     broken[2, 1] = np.nan
     found = {
         "nan": say(lambda: solve(broken if last else a)),
-        "type": say(lambda: solve([["x", "y"]] * 3 if last else a)),
         "tol": say(lambda: solve(tol=1e-4 if last else 1e-5)),
         "certify": say(lambda: solve(certify=not last)),
         "prior": say(lambda: solve(prior="marginal" if last else [0.25] * 4)),
-        "unknown prior": say(lambda: solve(prior="unknown" if last else "uniform")),
         "wrong prior": say(lambda: solve(prior=[0.5, 0.5])),
         "classes": say(lambda: solve(a[:, :3] if last else a, b[:, :3] if last else b)),
         "problems": say(lambda: solve([a] * 2 if last else [a], [b] * 2 if last else [b])),
         "groups": say(lambda: solve(groups=np.arange(len(a)))),
         "weights": say(lambda: solve(sample_weight=np.zeros(len(a)))),
-        "one weight": say(lambda: solve(sample_weight=np.full(len(a), -1.0 if last else 1.0))),
         "empty": say(lambda: solve(a[:0], b[:0])),
         "all": say(lambda: solve(tol=-1)),
         "first pass": say(lambda: failing_in(1, MemoryError("no memory"))),
@@ -262,11 +241,8 @@ def say(call):
 
 def three(rank, n_ranks):
     """All that three ranks are asked."""
-    return (
-        same_as_alone(rank, n_ranks),
-        no_shape_and_two_of_three(rank, n_ranks),
-        failures(rank, n_ranks),
-    )
+    questions = same_as_alone, no_shape_and_two_of_three, failures
+    return tuple(question(rank, n_ranks) for question in questions)
 
 
 def two(rank, n_ranks):
@@ -276,19 +252,11 @@ def two(rank, n_ranks):
         scores, arguments = cases()[name]
         mine, more = shard(scores, arguments, rank, n_ranks)
         found[name] = numbers(posterior_agreement(*mine, **more, process_group="world"))
-    # In float64 and in the order of the ranks, whatever the values.
-    group = Processes("world")
-    gathered = group.gather(torch.tensor([rank + 0.1, -torch.inf] * 100))
-    mine = torch.tensor([[0.0, -torch.inf if rank else 1.0]] * (rank + 1))
-    held = share(group, [Problem(mine, mine, np.ones(rank + 1))])
-    pairs = held.pairs(concatenate(held.problems, totals=held.totals), [0])
-    facts = pairs.has_zero_posteriors, pairs.total_weights, pairs.n_used, pairs.weight
-    return found, gathered, facts
+    return found
 
 
 def metrics(rank, n_ranks):
     """Values of the torchmetrics metric, and how many numbers the ranks exchanged."""
-    from torchmetrics import MetricCollection
     from torchmetrics.utilities.distributed import gather_all_tensors
 
     from pa_select.interop.torchmetrics import PosteriorAgreement
@@ -318,17 +286,13 @@ def metrics(rank, n_ranks):
     local = PosteriorAgreement(prior="marginal", sync_on_compute=False)
     on_step = PosteriorAgreement(prior="marginal", dist_sync_on_step=True)
     idle = PosteriorAgreement(prior="marginal", process_group=dist.group.WORLD)
-    both = MetricCollection({p: PosteriorAgreement(p) for p in ("uniform", "marginal")})
     found["step"] = [on_step(a[s], b[s]).item() for s in (batches[-1], slice(0, 300))]
     for batch in batches:
-        for metric in (gathering, local, both):
+        for metric in (gathering, local):
             metric.update(a[batch], b[batch])
     if rank == 0:
         idle.update(a, b)
     found["gathering"] = gathering.compute().item()
     found["local"] = local.compute().item()
     found["idle"] = idle.compute().item()
-    found["both"] = {name: value.item() for name, value in both.compute().items()}
-    with idle.sync_context():
-        found["context"] = idle._is_synced
     return found

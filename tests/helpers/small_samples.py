@@ -59,10 +59,8 @@ def size_of_test(n, k, kind, prior, repetitions):
         shared = objects(rng, n, k)
         first.append(draw(rng, n, k, kind, shared))
         second.append(draw(rng, n, k, kind, shared))
-    results = [
-        agreements(*map(list, zip(*samples, strict=True)), prior=prior, certify=False)
-        for samples in (first, second)
-    ]
+    sides = (map(list, zip(*samples, strict=True)) for samples in (first, second))
+    results = [agreements(*both, prior=prior, certify=False) for both in sides]
     compared = [compare_agreement(*both) for both in zip(*results, strict=True)]
     rejected = np.mean([c.p_value < 0.05 for c in compared])
     plain = np.mean([abs(c.difference) > 1.96 * c.standard_error + 1e-12 for c in compared])

@@ -57,10 +57,8 @@ def camelyon17(root):
 
     folder = root / "camelyon17_v1.0"
     patient = [f"{h:03d}" for h in HOSPITAL]
-    names = [
-        f"patches/patient_{p}_node_4/patch_patient_{p}_node_4_x_{i}_y_{2 * i}.png"
-        for i, p in enumerate(patient)
-    ]
+    patch = "patches/patient_{0}_node_4/patch_patient_{0}_node_4_x_{1}_y_{2}.png"
+    names = [patch.format(p, i, 2 * i) for i, p in enumerate(patient)]
     save(folder, names)
     at = {"x_coord": np.arange(N), "y_coord": 2 * np.arange(N), "slide": np.arange(N) // 6}
     table = {"patient": patient, "node": 4, **at, "tumor": Y, "center": HOSPITAL}

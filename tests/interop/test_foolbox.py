@@ -13,7 +13,6 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
-from pa_select import robustness_curve
 from pa_select.interop.foolbox import FoolboxAttack, _Logits
 from pa_select.shifts import FMN
 
@@ -31,9 +30,8 @@ SMALLEST = {
 def test_points_may_come_in_another_precision():
     scores = _Logits(SimpleNamespace(logits=lambda points: 2 * points), SMALLEST["DeepFool"])
     for dtype in (torch.float32, torch.float64):
-        torch.testing.assert_close(
-            scores(torch.ones(3, 2, dtype=dtype)), torch.full((3, 2), 2.0, dtype=dtype)
-        )
+        ones = torch.ones(3, 2, dtype=dtype)
+        torch.testing.assert_close(scores(ones), 2 * ones)
 
 
 @pytest.fixture(scope="module")
@@ -133,31 +131,13 @@ def test_a_net_on_images_without_labels():
     assert 0.8 < np.median(shifted.norm / nearest) < 1.25
 
 
-def test_a_robustness_curve(model):
-    attack = FoolboxAttack(SMALLEST["DeepFool"], BOUNDS)
-    norms = np.quantile(attack(X, Y, estimator=model).norm, [0.25, 0.75])
-    curve = robustness_curve(model, X, Y, shift=attack, powers=[0, *norms])
-    rates = curve.to_frame().afr_pred.to_numpy()
-    # Less than the quantiles say, since DeepFool goes 2 % beyond the boundary.
-    assert rates[0] == 1
-    assert 0.6 < rates[1] <= 0.76
-    assert 0.15 < rates[2] <= 0.26
-
-
 @pytest.mark.parametrize(
     ("attack", "bounds", "error", "match"),
     [
         ("DeepFool", BOUNDS, TypeError, "attack: expected an attack of foolbox"),
         (attacks.L0FMNAttack(), BOUNDS, ValueError, "attack: expected one whose distance"),
-        (attacks.L2PGD(), None, ValueError, "bounds: expected two finite numbers"),
         (attacks.L2PGD(), (0, np.inf), ValueError, "bounds: expected two finite numbers"),
-        (attacks.L2PGD(), (5, 5), ValueError, "bounds: expected two finite numbers"),
-        (
-            attacks.HopSkipJumpAttack(),
-            BOUNDS,
-            ValueError,
-            r"bounds: expected \(0, 1\) for foolbox",
-        ),
+        (attacks.HopSkipJumpAttack(), BOUNDS, ValueError, r"bounds: expected \(0, 1\) for f"),
     ],
 )
 def test_wrong_arguments(model, attack, bounds, error, match):
@@ -183,16 +163,14 @@ class WithoutDirection(Endless):
 
 @pytest.mark.parametrize("kind", [Endless, WithoutDirection])
 def test_an_attack_that_would_not_end_is_stopped(kind):
-    X, y = load_iris(return_X_y=True)
-    X = (X / 8).astype(np.float32)
-    model = LogisticRegression(C=100).fit(X[:100], y[:100])
+    rows = (X / 8).astype(np.float32)
+    model = LogisticRegression(C=100).fit(rows, Y)
     with pytest.raises(RuntimeError, match=f"{kind.__name__} has evaluated the same points"):
-        FoolboxAttack(kind(), (0, 1))(X[:100:10], y[:100:10], estimator=model)
+        FoolboxAttack(kind(), (0, 1))(rows[::10], Y[::10], estimator=model)
 
 
 def test_the_same_attack_ends_for_a_smooth_classifier():
-    X, y = load_iris(return_X_y=True)
-    X = X[:100] / 8
-    model = LogisticRegression(C=100).fit(X, y[:100])
+    rows = X / 8
+    model = LogisticRegression(C=100).fit(rows, Y)
     attack = FoolboxAttack(attacks.HopSkipJumpAttack(steps=3, max_gradient_eval_steps=20), (0, 1))
-    assert attack(X[::10], y[:100:10], estimator=model).success.all()
+    assert attack(rows[::10], Y[::10], estimator=model).success.all()

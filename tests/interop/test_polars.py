@@ -3,11 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.naive_bayes import GaussianNB
 
-from pa_select import PAScorer, PASearchCV, robustness_curve
 from pa_select.datasets import SharedEnvironment
-from pa_select.pairing import IdPairing
 from pa_select.shifts import (
     Drift,
     FeatureDropout,
@@ -66,24 +63,3 @@ def test_rows_of_shared_environments():
     row, label = SharedEnvironment(POLARS.select(NUMBERS), Y)[4]
     np.testing.assert_array_equal(row, PANDAS[NUMBERS].iloc[4])
     assert label == 1
-
-
-@pytest.mark.filterwarnings("error:X does not have valid feature names")
-def test_views_are_frames():
-    numbers, shift = POLARS.select("a", "b"), GaussianNoise(0.5)
-    model, arrays = GaussianNB().fit(numbers, Y), numbers.to_numpy()
-    scorer = PAScorer("views", views=shift)
-    expected = scorer(GaussianNB().fit(arrays, Y), arrays, Y)
-    assert scorer(model, numbers, Y) == pytest.approx(expected, abs=1e-6)
-    PASearchCV(GaussianNB(), {}, cv=2).fit(numbers, Y, views=1.1 * arrays)
-    curve = robustness_curve({"nb": model}, numbers, Y, shift=shift, powers=[0.5])
-    assert np.isfinite(curve.table["pa"]).all()
-
-
-def test_errors_tell_frames_apart():
-    model = GaussianNB().fit(POLARS.select("a", "b"), Y)
-    scorer = PAScorer("environments", environments=pd.Series(Y))
-    with pytest.raises(TypeError, match=r"must be a pandas DataFrame, got polars\.DataFrame"):
-        scorer(model, POLARS.select("a", "b"), Y)
-    with pytest.raises(TypeError, match="expected a DataFrame with ids in an index of pandas"):
-        IdPairing()(POLARS, POLARS)

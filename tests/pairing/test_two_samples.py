@@ -10,11 +10,8 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedKFold, cross_val_score
-from skorch import NeuralNetClassifier
 
-from pa_select import PAScorer, PAScoring, PASearchCV, posterior_agreement
-from pa_select.datasets import SharedEnvironment
+from pa_select import PAScorer, PASearchCV, posterior_agreement
 from pa_select.pairing import (
     CanonicalPairing,
     IdentityPairing,
@@ -163,7 +160,7 @@ def test_bad_input(pairing, args, message):
         pairing(*args)
 
 
-def test_scorer_search_and_callback_take_any_pairing():
+def test_scorers_and_searches_take_any_pairing():
     model = LogisticRegression(max_iter=300).fit(DIGITS, LABELS)
     X, y = np.concatenate([A, B]), np.concatenate([Y_A, Y_B])
     names = np.repeat(["today", "dark"], 200)
@@ -176,33 +173,14 @@ def test_scorer_search_and_callback_take_any_pairing():
     assert agreement.score == pytest.approx(by_hand.score, abs=1e-6)
     assert agreement.n_pairs == len(pairs.a)
 
-    scorer = PAScorer(pairing=NearestPairing(), environments=pd.Series(names))
-    folds = StratifiedKFold(3, shuffle=True, random_state=0)
-    assert np.isfinite(cross_val_score(model, pd.DataFrame(X), y, scoring=scorer, cv=folds)).all()
-
     search = PASearchCV(LogisticRegression(max_iter=300), {"C": [0.01, 1]}, pairing=pairing, cv=3)
     search.fit(X, y, environments=names)
     assert search.pairing_ is pairing
-    assert search.best_params_["C"] in (0.01, 1)
     at_random = clone(search).set_params(pairing="repeated").fit(X, y, environments=names)
     different = search.cv_results_["agreement"] != at_random.cv_results_["agreement"]
     assert different.all()
     with pytest.raises(ValueError, match="environments: expected some in fit"):
         search.fit(X, y)
-
-    environments = (A.astype("f"), Y_A), SharedEnvironment(B.astype("f"), Y_B)
-    torch.manual_seed(0)
-    net = NeuralNetClassifier(
-        torch.nn.Sequential(torch.nn.Linear(64, 10)),
-        criterion=torch.nn.CrossEntropyLoss,
-        max_epochs=1,
-        verbose=0,
-        callbacks=[PAScoring(environments, pairing=pairing)],
-    ).fit(DIGITS.astype("f"), LABELS)
-    outputs = [net.forward(x.astype("f")) for x in (A, B)]
-    pairs = pairing(A.astype("f"), B.astype("f"), Y_A, Y_B)
-    by_hand = posterior_agreement(outputs[0][pairs.a], outputs[1][pairs.b], prior="marginal")
-    assert net.history[-1, "pa"] == pytest.approx(by_hand.score, abs=1e-5)
 
 
 def test_a_function_of_the_user_may_pair():
@@ -221,7 +199,6 @@ def test_a_function_of_the_user_may_pair():
     none, floats = np.empty(0, dtype=int), np.zeros(3)
     for returned, message in [
         ((none, none), "pairing: expected pairs of the rows scored, got none"),
-        (floats, r"pairing: expected two arrays of row numbers of equal length, got array\(\["),
         (([0], [1, 2]), "pairing: expected two arrays of row numbers of equal length"),
         ((floats, floats), "pairing: expected row numbers of environment 0, 0 to 199"),
         (([0], [200]), "pairing: expected row numbers of environment 1, 0 to 199"),

@@ -3,6 +3,7 @@
 import inspect
 import pickle
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -74,10 +75,6 @@ TEXTUAL = [CharacterEdits(5), WordEdits(["good", "bad"], 3), WordEdits(["so"], m
 ROWS = dict.fromkeys(map(repr, NUMERIC), DIGITS[:150]) | dict.fromkeys(map(repr, TEXTUAL), TEXTS)
 
 
-def darker(X, power):
-    return X * (1 - power)
-
-
 @pytest.mark.parametrize("shift", NUMERIC + TEXTUAL, ids=repr)
 def test_what_every_shift_does(shift):
     X = ROWS[repr(shift)]
@@ -102,23 +99,21 @@ def test_what_every_shift_does(shift):
     assert_array_equal(none.X, X)
     assert none.X is not X
     assert not none.norm.any()
+    if "random_state" in shift.get_params():
+        other = clone(shift).set_params(random_state=7)
+        assert (np.asarray(other(X).X) != np.asarray(shifted.X)).any()
+        other.random_state = np.random.RandomState(7)
+        assert (np.asarray(other(X).X) != np.asarray(other(X).X)).any()
     stronger = 1.0 if getattr(shift, "_most", 0) == 1 else 4
     by_power = shift(X, power=stronger)
     by_parameter = clone(shift).set_params(**{shift._power: stronger})(X)
     assert_array_equal(by_power.X, by_parameter.X)
     assert (by_power.norm != shifted.norm).any()
-
-
-@pytest.mark.parametrize(
-    "shift", [s for s in NUMERIC + TEXTUAL if "random_state" in s.get_params()]
-)
-def test_seeds(shift):
-    X = ROWS[repr(shift)]
-    other = clone(shift).set_params(random_state=7)
-    assert (np.asarray(other(X).X) != np.asarray(shift(X).X)).any()
-    source = np.random.RandomState(7)
-    other.random_state = source
-    assert (np.asarray(other(X).X) != np.asarray(other(X).X)).any()
+    if isinstance(shift, (GaussianNoise, Drift)):  # powers scale one draw
+        change = shifted.X - X
+        assert_allclose(
+            by_power.X - X, stronger / getattr(shift, shift._power) * change, atol=1e-9
+        )
 
 
 @pytest.mark.parametrize("shift", NUMERIC, ids=repr)
@@ -171,10 +166,8 @@ def test_only_numeric_columns_of_a_frame_change():
     # Missing values stay missing and count nothing.
     numbers = [1, 3, 4]
     assert_array_equal(shifted.X.iloc[:, numbers].isna(), frame.iloc[:, numbers].isna())
-    after, before = (
-        x.iloc[:, numbers].to_numpy(float, na_value=np.nan) for x in (shifted.X, frame)
-    )
-    change = after - before
+    both = (x.iloc[:, numbers].to_numpy(float, na_value=np.nan) for x in (shifted.X, frame))
+    change = np.subtract(*both)
     assert_allclose(shifted.norm, np.sqrt(np.nansum(change**2, axis=1)), rtol=1e-6)
     assert shifted.norm[1] == 0
 
@@ -245,19 +238,6 @@ def test_scale_of_noise():
     assert np.isfinite(relative.norm).all()
 
 
-@settings(deadline=None, max_examples=40)
-@given(
-    powers=st.tuples(st.floats(0, 3), st.floats(0, 3)),
-    shift=st.sampled_from([GaussianNoise(), UniformNoise(relative=True), Drift(random_state=2)]),
-)
-def test_powers_scale_one_draw(powers, shift):
-    unit = shift(DIGITS[:20], power=1.0)
-    for power in powers:
-        shifted = shift(DIGITS[:20], power=power)
-        assert_allclose(shifted.X - DIGITS[:20], power * (unit.X - DIGITS[:20]), atol=1e-12)
-        assert_allclose(shifted.norm, power * unit.norm, atol=1e-12)
-
-
 def test_bounds():
     low, high = np.zeros(64), np.linspace(1, 2, 64)
     X = DIGITS.copy()
@@ -273,15 +253,20 @@ def test_bounds():
         assert_array_equal(shift(X, power=0).X, X)
 
 
-@settings(deadline=None, max_examples=30)
-@given(
-    shares=st.tuples(st.floats(0, 1), st.floats(0, 1)).map(sorted),
-    shift=st.sampled_from([FeatureDropout(), ImpulseNoise()]),
-)
-def test_a_small_share_is_among_a_large_one(shares, shift):
+@pytest.mark.parametrize("shift", [FeatureDropout(), ImpulseNoise()])
+def test_a_small_share_is_among_a_large_one(shift):
     X = np.full((50, 8), 0.5)
-    few, many = (shift(X, power=share).X for share in shares)
-    assert_array_equal(many[few != 0.5], few[few != 0.5])
+    shifted = [shift(X, power=share).X for share in (0, 0.1, 0.4, 0.41, 1)]
+    for few, many in pairwise(shifted):
+        assert_array_equal(many[few != 0.5], few[few != 0.5])
+
+
+def test_shot_noise_of_one_seed_is_one_draw():
+    bright = DIGITS[:200]
+    noisy, brighter = (ShotNoise(0.1)(X).X for X in (0.8 * bright, bright))
+    assert (noisy <= brighter + 1e-12).all()
+    near, far = (ShotNoise(scale, bounds=(0, 9))(bright).X - bright for scale in (0.01, 0.02))
+    assert np.corrcoef(near[bright > 0], far[bright > 0])[0, 1] > 0.9
 
 
 def test_dropout():
@@ -351,9 +336,8 @@ def test_images_of_every_layout():
         in_colour = make(None)(colours)
         assert_array_equal(in_colour.X[:, 0], shifted.X)
         assert not in_colour.X[:, 2].any()
-        assert_array_equal(
-            make((3, 8, 8))(colours.reshape(40, -1)).X.reshape(40, 3, 8, 8), in_colour.X
-        )
+        of_rows = make((3, 8, 8))(colours.reshape(40, -1)).X
+        assert_array_equal(of_rows.reshape(colours.shape), in_colour.X)
         # Neither do rows.
         assert_array_equal(make(None)(images[:7]).X, shifted.X[:7])
         assert make(None)(images[:0]).X.shape == (0, 8, 8)
@@ -383,8 +367,12 @@ def test_translation_to_random_sides_as_scipy_does_it(pixels):
     assert chosen.sum(1).min() > 10
 
 
+def dim(X, power=0.5):
+    return X * (1 - power)
+
+
 def test_transforms():
-    shift = TransformShift(darker, power=0.5)
+    shift = TransformShift(dim, power=0.5)
     X = DIGITS[:10].copy()
     assert_array_equal(shift(X).X, 0.5 * X)
     assert_allclose(shift(X, power=0.25).norm, 0.25 * np.linalg.norm(X, axis=1))
@@ -420,9 +408,6 @@ def test_transforms():
 
 
 def test_a_function_keeps_the_strength_that_it_has_by_default():
-    def dim(X, power=0.5):
-        return X * (1 - power)
-
     X = DIGITS[:10]
     assert as_shift(dim).power == 0.5
     assert_array_equal(as_shift(dim)(X).X, dim(X))
@@ -448,36 +433,27 @@ X = DIGITS[:4]
     [
         (FeatureDropout(1.5), X, "rate: expected a number of at most 1, got 1.5"),
         (FeatureFailure(65), X, "n_features: expected a whole number of at most 64, .* got 65"),
-        (FeatureFailure(1.5), X, "n_features: expected a whole number of at most 64, .* got 1.5"),
-        (Dim(1.5), X, "strength: expected a number of at most 1, got 1.5"),
         (FeatureDropout(value="median"), X, "value: expected a number or 'mean', got 'median'"),
         (GaussianNoise(bounds=(1, 0)), X, "bounds: expected the least value before the greatest"),
-        (UniformNoise(bounds=(0, np.nan)), X, "bounds: expected the least value before"),
         (Drift(bounds=3), X, r"bounds: expected a pair \(least, greatest\)"),
         (Drift(bounds=([0, 0], [1, 1])), X, r"arrays that fit rows of shape \(64,\)"),
         (GaussianNoise(), ["a", "b"], "X: expected real numbers, got dtype <U1"),
         (GaussianNoise(), [[1.0], [1.0, 2.0]], "X: expected rows of one length"),
         (GaussianNoise(), X.astype(object), "got dtype object; give a DataFrame, whose numeric"),
         (GaussianNoise(), X > 0, "X: expected real numbers, got dtype bool"),
-        (GaussianNoise(), X.astype(complex), "X: expected real numbers, got dtype complex128"),
         (GaussianNoise(), torch.ones(2, 2) > 0, "X: expected real numbers, got a tensor of"),
         (GaussianNoise(), pd.DataFrame({"a": ["x"]}), "X: expected at least one numeric column"),
         (GaussianNoise(), pd.Series([1.0]), "X: expected an array, .* got Series"),
         (GaussianNoise(), sparse.eye(3), "X: expected dense rows, got a dia_matrix"),
         (Blur(), X, r"X: expected images of shape .*, got \(4, 64\); flat rows need .* shape"),
         (Blur(shape=(8, 9)), X, r"shape: expected \(height, width\) .* of rows of shape \(64,\)"),
-        (Blur(shape=(64,)), X, r"shape: expected \(height, width\)"),
-        (Translate(shape=(3, 8, 8)), X, r"shape: expected .*, got \(3, 8, 8\)"),
         (Blur(), np.full((2, 3, 3), np.nan), "X: expected finite pixels"),
-        (ImpulseNoise(1.5), X, "share: expected a number of at most 1, got 1.5"),
         (ImpulseNoise(), 16 * X, r"X: expected numbers within the bounds \(0, 1\), got 5"),
-        (ShotNoise(), -X, r"X: expected numbers within the bounds \(0, 1\), got -0.3"),
-        (ShotNoise(), X * np.nan, r"X: expected numbers within the bounds \(0, 1\), got nan"),
         (ShotNoise(bounds=None), X, r"bounds: expected a pair \(least, greatest\)"),
         (
             TransformShift(np.negative, power=0.5),
             X,
-            "power: expected 0 or 1, as .*, got 0.5. For other powers write def shift.X, power=1",
+            "power: expected 0 or 1, .* def shift.X, power",
         ),
         (TransformShift(lambda rows: rows[:2]), X, "shift: expected a view of each of 4 rows"),
         (TransformShift(lambda rows: None), X, "shift: expected a view of X, got None"),
@@ -489,10 +465,9 @@ def test_bad_input(shift, rows, message):
         shift(rows)
 
 
-@pytest.mark.parametrize(("wrong", "got"), [(3, "int"), (StandardScaler, "the class StandardSca")])
-def test_what_is_no_shift(wrong, got):
-    with pytest.raises(TypeError, match=f"shift: expected a shift, a callable .*got {got}"):
-        as_shift(wrong)
+def test_what_is_no_shift():
+    with pytest.raises(TypeError, match="shift: expected a shift, a callable .*got the class St"):
+        as_shift(StandardScaler)
     with pytest.raises(TypeError, match="shift: expected a shift or rows, got a Shifted"):
         as_shift(GaussianNoise()(X))
 
@@ -515,17 +490,6 @@ def test_a_shift_of_your_own():
         Mirror()(X)
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_the_device_does_not_matter():
-    tensor = torch.tensor(X, dtype=torch.float32)
-    for shift in NUMERIC:
-        here, there = shift(tensor), shift(tensor.cuda())
-        assert there.X.is_cuda
-        assert torch.equal(here.X, there.X.cpu())
-        assert_array_equal(here.norm, there.norm)
-
-
 def test_contrast_keeps_the_mean_of_each_image_and_scales_its_spread():
     images = np.random.default_rng(0).random((4, 3, 5, 6))
     shifted = Contrast(0.75)(images).X
@@ -545,25 +509,18 @@ def test_blocks_have_the_mean_of_their_pixels(size):
 
 
 @settings(deadline=None, max_examples=60)
-@given(data=st.data(), kind=st.sampled_from([ImpulseNoise, ShotNoise]))
-def test_noise_of_pixels_keeps_to_its_bounds(data, kind):
-    low = data.draw(st.sampled_from([-1.0, 0.0, 3.0]), label="low")
-    high = low + data.draw(st.sampled_from([1e-3, 1.0, 255.0]), label="range")
-    images = data.draw(
-        hnp.arrays(
-            float,
-            hnp.array_shapes(min_dims=2, max_dims=4, min_side=0, max_side=4),
-            elements=st.floats(low, high),
-        )
-    )
-    seed = data.draw(st.integers(0, 3), label="seed")
-    shift = kind(bounds=(low, high), random_state=seed)
-    assert_array_equal(shift(images, power=0).X, images)
-    power = data.draw(st.floats(0, 1), label="power")
-    noisy = shift(images, power=power).X
-    assert noisy.shape == images.shape
-    assert ((low <= noisy) & (noisy <= high)).all()
-    assert_array_equal(clone(shift)(images, power=power).X, noisy)
+@given(
+    shades=hnp.arrays(float, (5, 4), elements=st.floats(0, 1)),
+    power=st.floats(0, 1),
+    low=st.sampled_from([-1.0, 0.0, 3.0]),
+    wide=st.sampled_from([1e-3, 1.0, 255.0]),
+    kind=st.sampled_from([ImpulseNoise, ShotNoise]),
+)
+def test_noise_of_pixels_keeps_to_its_bounds(shades, power, low, wide, kind):
+    images = low + wide * shades
+    bounds = low, max(low + wide, images.max())
+    noisy = kind(bounds=bounds)(images, power=power).X
+    assert ((bounds[0] <= noisy) & (noisy <= bounds[1])).all()
 
 
 def test_impulses():
@@ -588,32 +545,6 @@ def test_counts_of_light():
     # Black may be any number, and pixels count from there.
     below = ShotNoise(1 / 12, bounds=(-4, 6))(grey - 4).X
     assert_allclose(below + 4, noisy, atol=1e-12)
-
-
-@pytest.mark.parametrize("counts", [60, 5, 3])
-def test_shot_noise_is_distributed_as_that_of_hendrycks_and_dietterich(counts):
-    bright = np.full(50_000, 0.8)
-    drawn = np.random.default_rng(1).poisson(counts * bright)
-    expected = np.clip(drawn / counts, 0, 1)
-    noisy = ShotNoise(1 / counts, random_state=2)(bright[:, None]).X[:, 0]
-    levels = np.arange(counts + 1) / counts
-    shares = [(np.abs(x[:, None] - levels) < 1e-9).mean(0) for x in (noisy, expected)]
-    assert_allclose(shares[0].sum(), 1)
-    assert_allclose(*shares, atol=0.015)
-
-
-def test_shot_noise_of_one_seed_is_one_draw():
-    bright = DIGITS[:200]
-    noisy, brighter = (ShotNoise(0.1)(X).X for X in (0.8 * bright, bright))
-    assert (noisy <= brighter + 1e-12).all()
-    near, far, other = (
-        ShotNoise(scale, bounds=(0, 9), random_state=seed)(bright).X - bright
-        for scale, seed in ((0.01, None), (0.02, None), (0.01, 5))
-    )
-    there = bright > 0
-    assert np.corrcoef(near[there], far[there])[0, 1] > 0.9
-    assert abs(np.corrcoef(near[there], other[there])[0, 1]) < 0.1
-    assert not ShotNoise(0.1)(0 * bright).norm.any()
 
 
 def test_tiny_quanta_and_rounding_beyond_the_bounds():

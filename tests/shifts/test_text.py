@@ -1,5 +1,7 @@
 """Edits of texts."""
 
+import os
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -20,16 +22,11 @@ def levenshtein(a, b):
     return row[-1]
 
 
-KINDS = st.lists(
-    st.sampled_from(["insert", "delete", "substitute"]), min_size=1, max_size=3, unique=True
-)
-
-
 @settings(deadline=None)
 @given(
     texts=st.lists(st.text("abc ", max_size=8), min_size=1, max_size=4),
     n_edits=st.integers(0, 6),
-    kinds=KINDS,
+    kinds=st.sets(st.sampled_from(["insert", "delete", "substitute"]), min_size=1).map(sorted),
     alphabet=st.sampled_from(["abc", "a", "xyz"]),
     seed=st.integers(0, 3),
 )
@@ -61,12 +58,9 @@ def test_each_single_edit_is_one_away():
     assert distances == [1] * 600
     lengths = np.bincount([len(text) for text in shifted.X])[7:]
     assert (lengths > 160).all()  # of 200 expected
-    places = [
-        next(i for i in range(8) if text[i] != "abcdefgh"[i])
-        for text in shifted.X
-        if len(text) == 8
-    ]
-    assert set(places) == set(range(8))
+    substituted = [text for text in shifted.X if len(text) == 8]
+    places = {len(os.path.commonprefix([text, "abcdefgh"])) for text in substituted}
+    assert places == set(range(8))
 
 
 def test_words():
@@ -102,7 +96,6 @@ def test_words_by_label():
     for text, label in zip(shifted.X, labels, strict=True):
         assert ("great" in text) == (label == "pos")
         assert ("awful" in text) == (label == "neg")
-    assert shift(TEXTS, pd.Series(labels)).X == shifted.X
     numbered = WordEdits({1: ["great"], 0: ["awful"]})(TEXTS, np.array([1, 0, 1]))
     assert numbered.X == shifted.X
 
@@ -117,11 +110,11 @@ def test_types_of_texts(shift):
     assert objects.X.dtype == object
     assert objects.X.tolist() == expected
     for dtype in (object, "string"):
-        series = pd.Series(TEXTS, index=[3, 3, 1], name="review", dtype=dtype)
-        shifted = shift(series).X
-        pd.testing.assert_series_equal(
-            shifted, pd.Series(expected, index=[3, 3, 1], name="review", dtype=dtype)
+        before, after = (
+            pd.Series(texts, index=[3, 3, 1], name="review", dtype=dtype)
+            for texts in (TEXTS, expected)
         )
+        pd.testing.assert_series_equal(shift(before).X, after)
 
 
 @pytest.mark.parametrize(
@@ -130,16 +123,11 @@ def test_types_of_texts(shift):
         (CharacterEdits(1.5), TEXTS, None, "n_edits: expected a whole number, got 1.5"),
         (CharacterEdits(alphabet=""), TEXTS, None, "alphabet: expected some characters"),
         (CharacterEdits(kinds=["swap"]), TEXTS, None, r"kinds: expected some of .*\['swap'\]"),
-        (CharacterEdits(kinds=[]), TEXTS, None, r"kinds: expected some of .*got \[\]"),
         (CharacterEdits(), ["a", 3], None, "X: expected a str in each row, got 3 in row 1"),
         (CharacterEdits(), pd.Series(["a", None]), None, "X: expected a str .* in row 1"),
         (CharacterEdits(), "abc", None, "X: expected a list, an array .* got str"),
-        (CharacterEdits(), np.array([["a"]]), None, r"got ndarray of shape \(1, 1\)"),
-        (CharacterEdits(), pd.DataFrame({"a": ["b"]}), None, "X: expected a list, .* DataFrame"),
         (WordEdits([]), TEXTS, None, r"words: expected a list of words, got \[\]"),
         (WordEdits("good"), TEXTS, None, "words: expected a list of words, got 'good'"),
-        (WordEdits([1]), TEXTS, None, r"words: expected a list of words, got \[1\]"),
-        (WordEdits(3), TEXTS, None, "words: expected a list of words, got 3"),
         (WordEdits(["a"], mode="before"), TEXTS, None, "mode: expected 'insert' or 'replace'"),
         (WordEdits({1: ["a"]}), TEXTS, None, "y: expected labels to choose the words by"),
         (WordEdits({1: ["a"]}), TEXTS, [1, 0, 1], r"words: expected words for label 0, .*\[1\]"),

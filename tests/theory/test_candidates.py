@@ -23,16 +23,6 @@ def test_parts_with_a_positive_covariance_agree(seed):
     assert candidate_posterior(a, b).score > 0
 
 
-def test_the_limit_at_infinity_counts_the_common_winners():
-    a = np.array([[3.0, 3.0, 3.0, 1.0, 0.0]])
-    b = np.array([[0.0, 2.0, 1.0, 2.0, 1.0]])
-    limit = np.log(5 * 1 / (3 * 2))  # the second one alone is among the best of both
-    assert pa_kernel(a, b, np.inf, prior="uniform") == pytest.approx(limit)
-    assert pa_kernel(a, b, 100.0, prior="uniform") == pytest.approx(limit)
-    without = np.array([[0.0, 0.0, 0.0, 2.0, 1.0]])
-    assert pa_kernel(a, without, np.inf, prior="uniform") == -np.inf
-
-
 @pytest.mark.parametrize("n_best", [1, 2, 5])
 @pytest.mark.parametrize("seed", range(5))
 def test_if_all_parts_name_the_same_winners_the_maximum_is_at_infinity(seed, n_best):
@@ -52,10 +42,3 @@ def test_a_grid_that_is_written_twice_has_the_same_agreement(seed):
     assert twice.score == pytest.approx(once.score, abs=1e-6)
     np.testing.assert_allclose(twice.weights, np.tile(once.weights / 2, 2), rtol=0.01)
     assert twice.n_effective == pytest.approx(2 * once.n_effective, rel=0.02)
-
-
-def test_with_the_marginal_prior_a_clear_winner_would_count_nothing():
-    a, b = parts(0)
-    a[:, 2] = b[:, 2] = 10
-    assert pa_kernel(a, b, 1e3, prior="marginal") == pytest.approx(0, abs=1e-9)
-    assert pa_kernel(a, b, 1e3, prior="uniform") == pytest.approx(np.log(6))

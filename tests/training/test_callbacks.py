@@ -11,7 +11,6 @@ import torch
 from helpers.nets import Module
 from sklearn.base import clone
 from sklearn.datasets import load_digits
-from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler, scale
 from skorch import (
@@ -26,7 +25,6 @@ from skorch.callbacks import (
     EarlyStopping,
     EpochScoring,
     LoadInitState,
-    LRScheduler,
     TrainEndCheckpoint,
 )
 from skorch.helper import SliceDict
@@ -99,39 +97,34 @@ def test_the_record_is_that_of_the_nets_scores():
     np.testing.assert_array_equal(net.history[:, "pa_best"], best)
 
 
-@pytest.mark.parametrize("kind", [PAScoring, PAEarlyStopping])
-def test_the_uniform_priors_column_is_there_on_request(kind, monkeypatch):
-    with_column = make(kind(PAIR, every=2, uniform=True)).fit(X, Y).history
+def test_the_uniform_priors_column_is_there_on_request(monkeypatch):
+    with_column = make(PAScoring(PAIR, every=2, uniform=True)).fit(X, Y).history
 
     def second_solve(*args, **kwargs):
         raise AssertionError("a second solve")
 
     monkeypatch.setattr("pa_select.training.epoch_scoring.agreements", second_solve)
-    history = make(kind(PAIR, every=2)).fit(X, Y).history
+    history = make(PAScoring(PAIR, every=2)).fit(X, Y).history
     for one, other in zip(history, with_column, strict=True):
         assert {*other} - {*one} == {"pa_uniform"}
         assert one["pa"] == pytest.approx(other["pa"], abs=1e-9, nan_ok=True)
     # With the uniform prior the column needs no second solve.
-    history = make(kind(PAIR, prior="uniform", uniform=True)).fit(X, Y).history
+    history = make(PAScoring(PAIR, prior="uniform", uniform=True)).fit(X, Y).history
     assert history[:, "pa_uniform"] == history[:, "pa"]
 
 
 def test_training_is_the_same_with_and_without():
     plain = make(Keeper(), iterator_train__shuffle=True).fit(X, Y)
     scored = make(PAScoring(PAIR), Keeper(), iterator_train__shuffle=True).fit(X, Y)
-    for one, two in zip(
-        callback(plain, Keeper).states_, callback(scored, Keeper).states_, strict=True
-    ):
-        assert same(one, two)
+    states = [callback(net, Keeper).states_ for net in (plain, scored)]
+    assert all(map(same, *states))
     assert plain.history[:, "valid_loss"] == scored.history[:, "valid_loss"]
 
     class Modes(Callback):
         def on_epoch_end(self, net, **kwargs):
             self.before_ = [part.training for part in net.module_.modules()]
 
-    modes = Modes()
-    net = make(modes, PAScoring(PAIR))
-    net.fit(X, Y)
+    net = make(Modes(), PAScoring(PAIR)).fit(X, Y)
     assert [part.training for part in net.module_.modules()] == callback(net, Modes).before_
 
 
@@ -194,11 +187,8 @@ def test_ctrl_c_restores_the_best_epoch():
 def test_outputs_that_are_no_numbers_keep_the_best_so_far():
     stopping = PAEarlyStopping(PAIR, guard=None, patience=2, uniform=True)
     net = make(stopping, Worsen(3, "nan"), max_epochs=9)
-    warning = "Epoch {} cannot be compared and is not kept: scores_a: .*nan"
-    with (
-        pytest.warns(UserWarning, match=warning.format(3)),
-        pytest.warns(UserWarning, match=warning.format(4)),
-    ):
+    warning = "Epoch 3 cannot be compared and is not kept: scores_a: .*nan"
+    with pytest.warns(UserWarning, match=warning):
         net.fit(X, Y)
     assert class_scores(net, X)[0].isfinite().all()
     kept = callback(net, PAEarlyStopping)
@@ -216,9 +206,7 @@ def test_the_guard_follows_the_validation_accuracy():
     allowed = accuracy >= (accuracy - error).max()
     best = np.flatnonzero(allowed)[agreement[allowed].argmax()] + 1
     assert callback(net, PAEarlyStopping).best_epoch_ == best
-    with pytest.raises(
-        ValueError, match=r"guard: expected a column of the history, .* before this"
-    ):
+    with pytest.raises(ValueError, match="guard: expected a column of the history"):
         make(PAEarlyStopping(PAIR, guard="nothing")).fit(X, Y)
     with pytest.raises(ValueError, match=r"The net has no validation rows \(train_split=None\)"):
         make(PAEarlyStopping(PAIR, guard="valid_acc"), train_split=None).fit(X, Y)
@@ -264,9 +252,8 @@ def test_training_goes_on_from_the_best_epoch():
     stopping = callback(net, PAEarlyStopping)
     assert stopping.best_score_ >= first
     assert stopping.best_score_ == max(net.history[:, "pa"])
-    warm = (
-        make(PAEarlyStopping(PAIR, patience=100, guard=None), warm_start=True).fit(X, Y).fit(X, Y)
-    )
+    warm = make(PAEarlyStopping(PAIR, patience=100, guard=None), warm_start=True)
+    warm.fit(X, Y).fit(X, Y)
     assert callback(warm, PAEarlyStopping).best_score_ == max(warm.history[:, "pa"])
     # Fitted anew, nothing is left of the epochs before.
     net.fit(X, Y)
@@ -320,9 +307,7 @@ def test_pickles_hold_no_state_twice():
     assert stopping.best_state_ is not None
 
 
-@pytest.mark.filterwarnings(
-    "ignore:The (two environments are the same|agreement of epoch):UserWarning"
-)
+@pytest.mark.filterwarnings("ignore:The (two environments|agreement of epoch):UserWarning")
 def test_a_collapsed_net_is_warned_of_at_the_end():
     net = make(PAEarlyStopping(PAIR, guard=None), Worsen(1, "collapse"), max_epochs=2)
     with pytest.warns(UserWarning, match="predicts one class for 100% of the rows") as caught:
@@ -338,32 +323,13 @@ def test_shared_environments_are_not_copied():
         SharedEnvironment(X, [1, 2, 3])
 
 
-@pytest.mark.slow
-def test_grid_search_over_the_callbacks_parameters():
-    search = GridSearchCV(
-        make(("pa", PAEarlyStopping(PAIR)), max_epochs=3),
-        {"callbacks__pa__patience": [1, 2], "lr": [0.1, 0.2]},
-        cv=2,
-        n_jobs=2,
-    )
-    search.fit(X, Y)
-    assert len(search.cv_results_["params"]) == 4
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    chosen = callback(search.best_estimator_, PAEarlyStopping)
-    assert chosen.patience == search.best_params_["callbacks__pa__patience"]
-
-
 def test_pairings_and_fewer_pairs():
-    labelled = ((X[:60], Y[:60]), (OTHER[60:], Y[60:]))
+    labelled = ((X[:60], Y[:60]), SharedEnvironment(OTHER[60:], Y[60:]))
     net = make(PAScoring(labelled, pairing="label")).fit(X, Y)
     paired = callback(net, PAScoring).paired_
     first, second = paired.pairs[0, 1]
     used = np.array(paired.datasets[1].indices)  # the larger one has rows without a partner
     np.testing.assert_array_equal(Y[:60][first], Y[60:][used[second]])
-    shared = [SharedEnvironment(*e) for e in labelled]
-    again = make(PAScoring(shared, pairing="label")).fit(X, Y)
-    assert again.history[:, "pa"] == net.history[:, "pa"]
-
     rows = np.arange(0, 200, 2), np.arange(1, 200, 2)
     net = make(PAScoring(PAIR, pairing=lambda *samples: rows)).fit(X, Y)
     a, b = (class_scores(net, e)[0] for e in (X[rows[0]], OTHER[rows[1]]))
@@ -384,26 +350,6 @@ def test_more_than_two_environments():
     sides = [torch.cat([scores[i] for i in side]) for side in ((0, 0, 1), (1, 2, 2))]
     pooled = posterior_agreement(*sides, prior="marginal").score
     assert net.history[-1, "pa"] == pytest.approx(pooled, abs=1e-5)
-
-
-def test_every_other_epoch():
-    net = make(PAEarlyStopping(PAIR, every=2, name="agree", patience=1), max_epochs=5).fit(X, Y)
-    scored = np.isfinite(net.history[:, "agree"])
-    np.testing.assert_array_equal(scored, [epoch % 2 == 0 for epoch in range(1, len(scored) + 1)])
-    assert callback(net, PAEarlyStopping).best_epoch_ % 2 == 0
-
-
-def test_with_stock_callbacks(tmp_path):
-    net = make(
-        PAScoring(PAIR),
-        Checkpoint(monitor="pa_best", dirname=str(tmp_path)),
-        EarlyStopping("pa", lower_is_better=False, threshold_mode="abs", patience=2),
-        LRScheduler("StepLR", step_size=2),
-        EpochScoring("accuracy", name="train_acc", on_train=True, lower_is_better=False),
-        max_epochs=6,
-    ).fit(X, Y)
-    assert (tmp_path / "params.pt").exists()
-    assert net.history[-1, "pa"] > 0
 
 
 @pytest.mark.parametrize("mixed_precision", ["no", "bf16"])
@@ -449,23 +395,12 @@ def test_binary_tuples_parallel_and_probabilities():
 
     assert make(PAEarlyStopping(PAIR), kind=Parallel).fit(X, Y).history[-1, "pa"] > 0
 
-    class Half(NeuralNetClassifier):
-        def infer(self, x, **params):
-            with torch.autocast("cpu", dtype=torch.bfloat16):
-                return super().infer(x, **params)
 
-    half = make(PAScoring(PAIR), kind=Half, callbacks__valid_acc=None).fit(X, Y)
-    assert half.history[-1, "pa"] > 0
-
-
-@pytest.mark.filterwarnings(
-    "ignore:You set iterator_valid__shuffle:UserWarning"
-)  # which is then refused
+@pytest.mark.filterwarnings("ignore:You set iterator_valid__shuffle:UserWarning")  # refused
 @pytest.mark.parametrize(
     ("scoring", "params", "message"),
     [
         (PAScoring((X,)), {}, "environments: expected two or more, .* got tuple of 1"),
-        (PAScoring(X), {}, "environments: expected two or more, in a tuple or list, got ndarray"),
         (PAScoring((X, np.negative)), {}, r"environments\[1\]: expected rows, got the function"),
         (PAScoring((X, Y)), {}, r"environments\[1\]: expected rows, .* this looks like labels"),
         (PAScoring((X, X[:9])), {}, "as many rows in each .* 200 in environment 0 and 9 in"),
@@ -475,14 +410,9 @@ def test_binary_tuples_parallel_and_probabilities():
         (PAScoring(PAIR, pairing=lambda *_: ([0], [999])), {}, "pairing: expected row numbers"),
         (PAScoring((X, X.astype(float))), {}, r"environments\[1\]: .*astype"),
         (PAScoring((X, NAN)), {}, r"environments\[1\]: expected finite rows, got nan in row 7"),
-        (PAScoring((torch.tensor(NAN), X)), {}, r"environments\[0\]: expected finite rows, got n"),
         (PAScoring((X, X[:, :9])), {}, r"environments\[1\]: the net cannot score its rows"),
-        (PAScoring((X, X.tolist())), {}, r"environments\[1\]: the net cannot .{1,200}$"),
         (PAScoring(PAIR, prior="flat"), {}, "prior: expected 'uniform', 'marginal'"),
         (PAScoring(PAIR, every=0), {}, "every: expected a positive number"),
-        (PAScoring(PAIR, every=1.5), {}, "every: expected a whole number of epochs, got 1.5"),
-        (PAEarlyStopping(PAIR, patience="a"), {}, "patience: expected a whole .* got 'a'"),
-        (PAEarlyStopping(PAIR, patience=np.nan), {}, "patience: expected a whole .* got nan"),
         (PAScoring(PAIR), {"iterator_valid__shuffle": True}, "iterator_valid__shuffle: expected"),
         (PAEarlyStopping(PAIR, patience=0), {}, "patience: expected a positive number"),
         (PAEarlyStopping(PAIR, guard="valid_loss"), {}, "guard: .* higher is better, .* got 'v"),
@@ -518,18 +448,12 @@ def test_a_training_that_ends_before_an_epoch_can_be_kept(params):
 
 
 @pytest.mark.parametrize(
-    ("kind", "criterion", "got"),
-    [
-        (NeuralNetRegressor, nn.MSELoss, "a NeuralNetRegressor"),
-        (NeuralNetRegressor, nn.CrossEntropyLoss, "a NeuralNetRegressor"),
-        (NeuralNet, nn.L1Loss, "a net that is trained with L1Loss"),
-    ],
+    ("kind", "got"), [(NeuralNetRegressor, "a NeuralNetRegressor"), (NeuralNet, "a net .* L1Loss")]
 )
-def test_regressors_are_refused(kind, criterion, got):
-    net = make(PAScoring(PAIR), kind=kind, criterion=criterion, module__n_out=1)
-    numbers = Y[:, None].astype(np.float32)
+def test_regressors_are_refused(kind, got):
+    net = make(PAScoring(PAIR), kind=kind, criterion=nn.L1Loss, module__n_out=1)
     with pytest.raises(TypeError, match=f"estimator: expected a classifier, got {got}"):
-        net.fit(X, numbers)
+        net.fit(X, Y[:, None].astype(np.float32))
     with pytest.raises(TypeError, match=f"estimator: expected a classifier, got {got}"):
         class_scores(net.initialize(), X)
 
@@ -548,9 +472,8 @@ def test_a_net_on_the_cpu_touches_no_device(monkeypatch):
 
 
 @pytest.mark.parametrize("scaler", [StandardScaler(), MinMaxScaler((-5, 5))])
-@pytest.mark.parametrize("kind", [PAScoring, PAEarlyStopping])
 @pytest.mark.parametrize("far", [1, 3])
-def test_raw_pairs_for_a_net_behind_a_scaler_are_warned_of(scaler, kind, far):
+def test_raw_pairs_for_a_net_behind_a_scaler_are_warned_of(scaler, far):
     # Each third column, or all of them, have other units.
     rows = scale(X) * np.where(np.arange(64) % far, 1, 160) + 40 * (np.arange(64) % far == 0)
     steps = clone(scaler).fit(rows)
@@ -558,7 +481,7 @@ def test_raw_pairs_for_a_net_behind_a_scaler_are_warned_of(scaler, kind, far):
     scaled = tuple(steps.transform(side).astype(np.float32) for side in raw)
 
     def fitted(pairs):
-        net = make(kind(pairs), max_epochs=1)
+        net = make(PAScoring(pairs), max_epochs=1)
         return make_pipeline(clone(scaler), net).fit(raw[0], Y)
 
     with pytest.warns(UserWarning, match="expected rows on the scale of the rows .*pipeline"):

@@ -112,17 +112,13 @@ def test_states_are_copies_on_the_cpu():
     assert selector.best_state is not None
     assert EpochSelector(keep_state=False).update(*epoch(1), module)
     selector.update(*epoch(0.5))
-    with pytest.raises(
-        ValueError, match="best_state: update was given no state for epoch 2; pass"
-    ):
+    with pytest.raises(ValueError, match="best_state: update was given no state for epoch 2"):
         selector.best_state  # noqa: B018
 
 
 def test_a_module_in_training_mode_is_warned_of():
     module = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Dropout(0.5))
-    with pytest.warns(
-        UserWarning, match=r"state: expected a module in evaluation .* Call eval\(\)"
-    ):
+    with pytest.warns(UserWarning, match="state: expected a module in evaluation"):
         EpochSelector().update(*epoch(1), module)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -178,32 +174,23 @@ def test_what_speaks_against_the_epoch_kept():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         EpochSelector().update(np.ones((9, 3)), np.ones((9, 3)))  # a constant module
-        good = EpochSelector()
-        good.update(a, b)
-        assert good.concerns == ()
-        saturated = EpochSelector()
-        saturated.update(a, a * (1 + 1e-3))
-        assert "epoch 1 is saturated" in saturated.concerns[0]
-        collapsed = EpochSelector()
-        collapsed.update(a + [99, 0, 0], b + [99, 0, 0])
-        assert "epoch 1 predicts one class for 100% of the rows" in collapsed.concerns[0]
+        for one, other, concern in (
+            (a, a * (1 + 1e-3), "epoch 1 is saturated"),
+            (a, -b, "environments are not in the same order"),
+            (a + [99, 0, 0], b + [99, 0, 0], "epoch 1 predicts one class for 100% of the rows"),
+        ):
+            selector = EpochSelector()
+            selector.update(one, other)
+            assert concern in selector.concerns[0]
         # A better epoch is of no concern.
-        collapsed.update(a, b)
-        assert (collapsed.best_epoch, collapsed.concerns) == (2, ())
-        other_objects = EpochSelector()
-        other_objects.update(a, -b)
-        assert other_objects.last.score == 0
-        assert (
-            "the rows of the environments are not in the same order" in other_objects.concerns[0]
-        )
+        selector.update(a, b)
+        assert (selector.best_epoch, selector.concerns) == (2, ())
 
 
 def test_warnings_of_scores_come_once():
     a, b = (torch.softmax(torch.tensor(x), 1) for x in epoch(1))
     selector = EpochSelector()
-    with pytest.warns(
-        UserWarning, match="They look like probabilities, .* Remove the module's softmax"
-    ):
+    with pytest.warns(UserWarning, match="They look like probabilities, .* module's softmax"):
         selector.update(a, b)
     # An epoch that predicts one class is named in `concerns`, also with the uniform prior.
     with warnings.catch_warnings():
@@ -228,12 +215,8 @@ def test_wrong_scores_name_the_epoch_and_keep_the_best():
     ("name", "value", "message"),
     [
         ("patience", 0, "patience: expected a positive number of epochs, got 0"),
-        ("patience", "a", "patience: expected a whole number of epochs, got 'a'"),
-        ("patience", np.nan, "patience: expected a whole number of epochs, got nan"),
-        ("patience", True, "patience: expected a whole number of epochs, got True"),
         ("min_epochs", 1.5, "min_epochs: expected a whole number of epochs, got 1.5"),
         ("min_delta", -1, "min_delta: expected finite nats >= 0, got -1"),
-        ("min_delta", np.nan, "min_delta: expected finite nats >= 0, got nan"),
         ("min_delta", "1", "min_delta: expected a number of nats, got '1'"),
         ("tol", 0, "tol: expected at least 1e-12 nats"),
     ],
@@ -249,11 +232,8 @@ def test_wrong_parameters(name, value, message):
         (None, 0.02, "score: expected a validation score with score_error=0.02, got None"),
         (None, 0.0, "score: expected one, as in the epochs before, got None"),
         (0.5, -1, "score_error: expected a standard error >= 0, got -1"),
-        (0.5, np.nan, "score_error: expected a finite number, got nan"),
         (0.5, "0.1", "score_error: expected a finite number, got '0.1'"),
-        (0.5, None, "score_error: expected a finite number, got None"),
         (np.nan, 0.0, "score: expected a finite number, got nan"),
-        ("0.5", 0.0, "score: expected a finite number, got '0.5'"),
         (torch.ones(2), 0.0, "score: expected a finite number, got tensor"),
     ],
 )
@@ -266,17 +246,12 @@ def test_wrong_scores_of_the_guard(score, error, message):
 
 
 def test_scores_of_any_container():
-    a, b = epoch(1)
-    expected = EpochSelector()
-    expected.update(a, b)
-    frames = [pd.DataFrame(x, columns=list("uvw")) for x in (a, b)]
-    upside_down = [np.ascontiguousarray(x[::-1, ::-1])[::-1, ::-1] for x in (a, b)]
-    assert upside_down[0].strides[0] < 0
-    for given in (frames, upside_down, [x.tolist() for x in (a, b)]):
+    expected, both = run([1]), epoch(1)
+    upside_down = [np.ascontiguousarray(x[::-1, ::-1])[::-1, ::-1] for x in both]
+    for given in (map(pd.DataFrame, both), upside_down, (x.tolist() for x in both)):
         selector = EpochSelector()
         assert selector.update(*given)
-        assert selector.best_score == expected.best_score
-        assert selector.concerns == expected.concerns
+        assert (selector.best_score, selector.concerns) == (expected.best_score, ())
 
 
 def test_the_agreement_is_certified_to_the_tolerance():
