@@ -188,6 +188,7 @@ QUOTING = [
     ("docs/training.rst", "On digits of two scanners", "early_stopping.csv"),
     ("docs/theory.rst", "What an optimiser reports", "optimiser.csv"),
     ("docs/theory.rst", "Limit or price?", "richness.csv"),
+    ("docs/comparison.rst", "Guarded agreement, the default with", "many_environments.csv"),
     ("docs/assessment.rst", "Between models", "distances_under_attack.csv"),
     ("docs/assessment.rst", "Between shifts", "ladder_of_shifts.csv"),
     ("docs/measured.md", "a problem with two maxima", "optimiser_problems.csv"),

@@ -27,16 +27,6 @@ def run(monkeypatch, tmp_path):
     return run
 
 
-def test_words_that_amplify_raise_the_accuracy_and_lower_the_agreement():
-    pd = pytest.importorskip("pandas")
-    table = pd.read_csv(ROOT / "docs" / "figures" / "loaded_words.csv")
-    assert len(table) == 20
-    for (words, _), curve in table.groupby(["words", "estimator"]):
-        assert curve["pa"].is_monotonic_decreasing
-        change = curve["shifted_accuracy"].diff().dropna()
-        assert (change >= 0).all() if words == "amplify" else (change < 0).all()
-
-
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_epochs_are_selected_and_their_trainings_remembered(run, tmp_path):
@@ -125,11 +115,13 @@ def test_accuracy_of_54_networks_before_and_after():
     assert (len(plain), len(vgg)) == (48, 6)
     line = stats.linregress(networks["accuracy"], networks["test_101_accuracy"])
     assert line.slope == pytest.approx(1.06, abs=0.01)
-    assert stats.linregress(plain["accuracy"], plain["test_101_accuracy"]).rvalue ** 2 > 0.9
-    for shift in ("fgsm", "cw"):
-        column = f"{shift}_accuracy"
-        assert 0.3 < stats.linregress(plain["accuracy"], plain[column]).rvalue ** 2 < 0.4
-        assert 0.7 < stats.linregress(networks["accuracy"], networks[column]).rvalue ** 2 < 0.77
+    for nets, shift, low, high in (
+        (plain, "test_101", 0.9, 1),
+        *((plain, shift, 0.3, 0.4) for shift in ("fgsm", "cw")),
+        *((networks, shift, 0.7, 0.77) for shift in ("fgsm", "cw")),
+    ):
+        fitted = stats.linregress(nets["accuracy"], nets[f"{shift}_accuracy"])
+        assert low < fitted.rvalue**2 < high
     for shift in ("test_101", "fgsm", "pgd", "bim", "cw"):
         column = f"{shift}_accuracy"
         assert (vgg[column].min() > plain[column].max()) == (shift != "test_101")
