@@ -354,8 +354,7 @@ def test_bad_pairs_are_named_before_any_fit(paired, error, message):
     [
         ({"adapter": 3}, (a, b), TypeError, "adapter: expected None, 'ridge'"),
         ({"reference": "best"}, (a, b), ValueError, "reference: expected 'self'"),
-        ({"reference": GaussianNB()}, (a, b), ValueError,
-         "reference: expected a fitted classifier, got one that is not fitted"),
+        ({"reference": GaussianNB()}, (a, b), ValueError, "reference: expected a fitted classifi"),
         ({"scoring": make_scorer(lambda y, p: 0.5)}, (a, b), TypeError,
          "scoring: expected a scorer whose metric takes sample weights"),
         ({"estimator": make_pipeline(SiteAdapter(), LogisticRegression()), "param_grid": {}},
@@ -376,8 +375,7 @@ def test_bad_parameters_are_named_before_any_fit(params, paired, error, message)
     [
         ((a[:10], b[:10]), r"paired\[0\] and paired\[1\]: expected at least 20 pair"),
         ((a + 3, b + 3), r"paired\[0\]: expected rows like the labelled ones"),
-        ((a, 5 * np.random.default_rng(0).normal(size=a.shape)),
-         "The chosen candidate may be no better than chance: its exp"),
+        ((a, 5 * np.random.default_rng(0).normal(size=a.shape)), "The chosen candidate may be no"),
         ((X[y == 0][:60], X[y == 0][:60] + 0.1), "expected objects of the classes that y has, "),
         ((X[:60], X[:60] + 0.1), r"paired\[0\]: .* not among the rows of X, got 60 of 60"),
     ],

@@ -294,9 +294,7 @@ def test_missing_values_of_a_side_are_named(side):
     ):
         with pytest.raises(ValueError, match=f"{('X_a', 'X_b')[side]}: {message}"):
             call()
-    with pytest.raises(
-        ValueError, match="adapter: expected a regressor that takes missing values"
-    ):
+    with pytest.raises(ValueError, match="adapter: expected a regressor that takes missing value"):
         SiteAdapter(Ridge()).fit(*sides[::-1])
     if side == 1:
         SiteAdapter(make_pipeline(SimpleImputer(), Ridge())).fit(*sides[::-1])
