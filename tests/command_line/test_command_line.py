@@ -282,20 +282,6 @@ def test_the_cells_of_a_large_file_are_never_all_in_memory():
     assert most < 4 * values.nbytes  # strings would take thirteen times as much
 
 
-@pytest.mark.parametrize("names", ["", "u,v,w\n"])
-@pytest.mark.parametrize("mark", [";", "\t"])
-def test_other_marks_between_labels_are_read(names, mark, run):
-    Path("named.csv").write_text(names + "".join(f"{','.join(map(str, row))}\n" for row in A))
-    for file, between in (("usual.csv", ","), ("y.csv", mark)):
-        rows = "".join(f'"{i}"{between}"{"uvw"[y]}"\n' for i, y in enumerate(Y, 1))
-        Path(file).write_text(f'""{between}"x"\n{rows}')
-    usual, found = (
-        run("score", "named.csv", "b.npy", "--labels", file, "--json")[1]
-        for file in ("usual.csv", "y.csv")
-    )
-    assert strict(found) == strict(usual)
-
-
 @pytest.mark.parametrize("name", ['"{}"', '"Mazda RX{}"', "{}", "p{}", "Mazda RX{}"])
 @pytest.mark.parametrize("mark", [",", " ", "\t", ";"])
 def test_what_r_writes(mark, name, run, refused):

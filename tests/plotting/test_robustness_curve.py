@@ -309,8 +309,3 @@ def test_unbounded_powers_have_a_panel_but_no_place_on_an_axis():
 def test_errors(curve, options, error, message):
     with pytest.raises(error, match=message):
         DRAW(curve, **options)
-
-
-def test_another_result_is_refused():
-    with pytest.raises(TypeError, match="result: expected a RobustnessCurve, got ndarray"):
-        DRAW(np.eye(2))

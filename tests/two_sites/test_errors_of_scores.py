@@ -107,19 +107,6 @@ def test_heavy_tails_widen_the_error_as_students_t_does():
     assert student_factor(np.zeros(10)) == 1
 
 
-@pytest.mark.parametrize("metric", METRICS)
-def test_no_error_depends_on_the_order_of_the_rows(metric):
-    splits = list(KFold(5).split(X))
-    again = np.random.default_rng(2).permutation(178)
-    back = np.argsort(again)
-    moved = [(back[train], back[test]) for train, test in splits]
-    errors = [
-        error_of_score(CLASSES, get_scorer(metric), 0.9, *rows_of(LogisticRegression(), *given))
-        for given in ((X, Y, splits), (X[again], Y[again], moved))
-    ]
-    assert errors[0] == pytest.approx(errors[1], rel=1e-9)
-
-
 def test_errors_of_numbers_have_their_unit():
     rng = np.random.default_rng(0)
     y, predicted = rng.normal(size=(2, 40))

@@ -183,12 +183,16 @@ def test_a_search_adapts_sparse_pairs():
         assert np.allclose(sparse, dense)
 
 
-def test_frames_stay_frames():
+def test_frames_stay_frames_and_are_aligned():
     a, b = (pd.DataFrame(x, columns=list("vwxyz")) for x in pairs())
     mapped = SiteAdapter().fit(b, a).transform(b.iloc[::-1])
     assert list(mapped.columns) == list("vwxyz")
-    assert list(mapped.index) == list(b.index[::-1])  # else they would not be aligned with a
-    assert isinstance(cross_adapted("ridge", b, a, 0), pd.DataFrame)
+    assert list(mapped.index) == list(b.index[::-1])
+    np.testing.assert_allclose(mapped, SiteAdapter().fit(b, a.iloc[::-1]).transform(b)[::-1])
+    # An adapter is taken for its regressor.
+    again = cross_adapted(SiteAdapter(), b, a, 0)
+    assert isinstance(again, pd.DataFrame)
+    assert np.allclose(again, a, atol=0.1 * a.std().to_numpy())
 
 
 @pytest.mark.parametrize(("given", "expected"), [("float32", "float32"), ("int64", "float64")])
@@ -214,14 +218,6 @@ def test_a_net_of_single_precision_reads_adapted_rows():
     search = PASearchCV(net, {"lr": [0.01]}, cv=2, adapter="ridge")
     search.fit(X[:150], y[:150], paired=rows[:2])
     assert search.best_adapted_.predict(0.5 * X).shape == (300,)
-
-
-def test_frames_are_aligned_and_an_adapter_is_taken_for_its_regressor():
-    a, b = (pd.DataFrame(x, columns=list("vwxyz")) for x in pairs())
-    learnt = [SiteAdapter().fit(b, rows).transform(b) for rows in (a, a.iloc[::-1])]
-    assert np.allclose(*learnt)
-    again = cross_adapted(SiteAdapter(), b, a, 0)
-    assert np.allclose(again, a, atol=0.1 * a.std().to_numpy())
 
 
 def test_bad_input_is_named():

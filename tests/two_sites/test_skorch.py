@@ -86,17 +86,6 @@ def score_of_views(wrap, model):
     return search.cv_results_["agreement"]
 
 
-def score_of_several_views(wrap, model):
-    views = [wrap(shifted(V)), wrap(2 * V)]
-    return PASearchCV(model, GRID, cv=3).fit(wrap(V), LABELS, views=views).cv_results_["agreement"]
-
-
-def score_of_sites(wrap, model):
-    sites = {"one": (wrap(A), wrap(B)), "other": (wrap(A), wrap(2 * A))}
-    search = PASearchCV(model, GRID, cv=3).fit(wrap(V), LABELS, paired=sites)
-    return search.cv_results_["expected_score_other"]
-
-
 def score_of_scorer(wrap, model):
     scorer = expected_scorer(wrap(A), wrap(B))
     search = GridSearchCV(model, GRID, scoring=scorer, cv=3).fit(wrap(V), LABELS)
