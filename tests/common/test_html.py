@@ -86,17 +86,6 @@ def test_a_search(given, columns):
     assert len(percents(of_search)) == 3 * len(columns)
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_a_search_with_an_adapter():
-    tree = DecisionTreeClassifier(max_depth=3, random_state=0)
-    search = PASearchCV(tree, {"max_features": [1, 2]}, cv=2, adapter="ridge")
-    rows = np.random.default_rng(1).normal(size=SCORES.shape)
-    shown = search.fit(SCORES, SCORES.argmax(1), paired=(rows, 9 - 2 * rows))._repr_html_()
-    n_adapted = int(search.cv_results_["adapted"].sum())
-    assert n_adapted > 0
-    assert text_of(shown[shown.rindex("<table>") :]).count(", adapted") == n_adapted
-
-
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning")
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_search_with_many_candidates_of_which_some_fail():

@@ -114,14 +114,6 @@ def test_environments_of_other_metrics_are_left_alone():
         PASearchCV(MODEL, GRID).fit(X, Y, environments=sites)
 
 
-def test_three_of_many_environments_that_are_left_out_are_named():
-    sites = np.minimum(np.arange(len(Y)) // 4, 9)
-    with pytest.warns(UserWarning, match="leaves out 9 of them") as caught:
-        PASearchCV(MODEL, GRID, cv=2).fit(X, Y, environments=sites)
-    (said,) = (str(w.message) for w in caught if "leaves out" in str(w.message))
-    assert said.endswith("score: 0 (4 test rows); 1 (4 test rows); 2 (4 test rows); and 6 more.")
-
-
 def test_environments_that_the_model_sees_are_named():
     years = 2000 + np.arange(len(Y)) % 2
     frame = pd.DataFrame(X).add_prefix("x").assign(year=years * 1.0)

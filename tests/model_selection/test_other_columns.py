@@ -103,12 +103,6 @@ def test_each_site_has_its_columns():
     np.testing.assert_allclose(turned["expected_score"], table["expected_score"])
 
 
-@pytest.mark.parametrize("reference", ["self", LogisticRegression().fit(A, LABELS)])
-def test_references_look_at_the_labelled_site(reference):
-    search = searched((A[:40], MORE[:40]), reference=reference)
-    assert np.isfinite(search.expected_score_)
-
-
 @pytest.mark.filterwarnings("ignore:X_a. expected objects of the classes:UserWarning")
 def test_trained_models_scorers_and_plans():
     model = LogisticRegression().fit(X[:200], Y[:200])
@@ -124,12 +118,14 @@ def test_trained_models_scorers_and_plans():
     assert plan.score == pytest.approx(found.score)
 
 
-def test_regressors():
+def test_regressors_and_other_references():
     y = X @ np.arange(6)
     search = PASearchCV(Ridge(), {"alpha": [0.1, 10]}, adapter="ridge", scoring="r2")
     search.fit(X, y, paired=(A, MORE))
     assert search.expected_score_ > 0.5
     assert search.best_adapted_.predict(MORE).shape == (60,)
+    for reference in ("self", LogisticRegression().fit(A, LABELS)):
+        assert np.isfinite(searched((A, MORE), reference=reference).expected_score_)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.cross_decomposition import PLSRegression
@@ -17,7 +16,6 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
-from skorch import NeuralNetClassifier
 
 from pa_select import PASearchCV, expected_score, expected_scorer
 from pa_select.two_sites import SiteAdapter
@@ -201,23 +199,6 @@ def test_rows_have_the_floating_type_of_those_that_a_model_knows(given, expected
     a = (10 * a).astype(given)
     assert SiteAdapter().fit(b, a).transform(b).dtype == expected
     assert cross_adapted("ridge", b, a, 0).dtype == expected
-
-
-@pytest.mark.filterwarnings("ignore:The chosen candidate may:UserWarning")
-@pytest.mark.filterwarnings("ignore:y_val. expected the labels:UserWarning")  # one epoch
-def test_a_net_of_single_precision_reads_adapted_rows():
-    X, y = make_classification(300, 6, n_informative=4, random_state=0)
-    X = X.astype("float32")
-    torch.manual_seed(0)
-    loss, module = torch.nn.CrossEntropyLoss, torch.nn.Linear(6, 2)
-    net = NeuralNetClassifier(module, criterion=loss, max_epochs=3, verbose=0)
-    net.fit(X[:150], y[:150])
-    rows = X[150:200], 0.5 * X[150:200], X[200:], y[200:]
-    adapted = expected_score(net, *rows, adapter="ridge")
-    assert adapted.disagreement == 0
-    search = PASearchCV(net, {"lr": [0.01]}, cv=2, adapter="ridge")
-    search.fit(X[:150], y[:150], paired=rows[:2])
-    assert search.best_adapted_.predict(0.5 * X).shape == (300,)
 
 
 def test_bad_input_is_named():
