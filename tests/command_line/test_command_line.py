@@ -300,26 +300,6 @@ def test_what_r_writes(mark, name, run, refused):
         assert read_table("r.csv").ids[-1] == name.format(60).strip('"')
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("u,v\n1,2\nNA,4\n", "got the missing value 'NA' in row 1, column 0 ('u'); leave its row"),
-        ("1.5,2\n1,\n", "got the missing value '' in row 1, column 1; leave its row"),
-        ("u,v\n1,2\n3\n", "expected 2 cells in each line, as in the first, got 1 in row 1."),
-        ("u;v\n1;2\n5;6\n3;4;5\n", "as in the first, got 3 in row 2."),
-        ("u,v\n1,2\n# note\n3,4\n", "got a comment in line 3; delete"),
-        ('# made by "x" y\nu,v\n1,2\n', "got a comment in line 1; delete"),
-        ("# made by a program\nu,v\n1,2\n", "got a comment in line 1; delete"),
-        ("u,v,y\n0.2,0.8,v\n", "got 'v' in row 0, column 2 ('y'); if this column has labels"),
-        ("u,v\n1_0,2\n", "got '1_0' in row 0, column 0 ('u')"),
-        ("0.2;0.8;big dog\n", "got 'big dog' in row 0, column 2; if this column has labels"),
-    ],
-)
-def test_rows_that_are_no_numbers_are_named(text, said, refused):
-    Path("wrong.csv").write_text(text)
-    assert said in refused("score", "wrong.csv", "b.npy")
-
-
 def test_a_terminal_obeys_no_name(run, refused):
     names = ["re\x1b[31md", "bl\x07ue", "gr\u202een \u200d\u00fc"]
     pd.DataFrame(A, columns=names).to_csv("named.csv", index=False)
@@ -511,25 +491,6 @@ def test_a_first_line_of_whole_numbers_is_not_guessed(refused, run):
     assert read_table("falling.csv").values.tolist() == [[3, 1], [5, 3]]
 
 
-@pytest.mark.parametrize(
-    "write",
-    [
-        lambda: np.save("labels", Y.astype(np.uint8)),
-        lambda: np.save("labels", Y[:, None].astype(float)),
-        lambda: np.savetxt("labels", Y, fmt="%d"),
-        lambda: pd.Series(Y, name="y").to_csv("labels"),
-        lambda: pd.Series(Y, name="y").to_csv("labels", index=False),
-    ],
-)
-def test_labels_of_every_format(write, run):
-    write()
-    if Path("labels.npy").exists():
-        os.rename("labels.npy", "labels")
-    out = run("score", "a.npy", "b.npy", "--labels", "labels", "--json")[1]
-    right = strict(out)["decomposition"]["agree_right"]
-    assert right["n_pairs"] == MARGINAL.decompose(Y)["agree_right"].n_pairs
-
-
 def content(text):
     return lambda file: file.write(text)
 
@@ -568,6 +529,15 @@ WRONG = [
     (lambda path: pickle.dump(Pickled(), path), "pickles are never loaded"),
     (lambda path: write_zip(path, "data.pkl", b"x"), "instead of torch.save"),
     (lambda path: write_zip(path, "x.npy", b"x"), "npz file|got other bytes"),
+    (content(b"u,v\n1,2\nNA,4\n"), r"value 'NA' in row 1, column 0 \('u'\); leave its row"),
+    (content(b"1.5,2\n1,\n"), "got the missing value '' in row 1, column 1; leave its row"),
+    (content(b"u;v\n1;2\n5;6\n3;4;5\n"), "as in the first, got 3 in row 2"),
+    (content(b"u,v\n1,2\n# note\n3,4\n"), "got a comment in line 3; delete"),
+    (content(b'# made by "x" y\nu,v\n1,2\n'), "got a comment in line 1; delete"),
+    (content(b"# made by a program\nu,v\n1,2\n"), "got a comment in line 1; delete"),
+    (content(b"u,v,y\n0.2,0.8,v\n"), r"got 'v' in row 0, column 2 \('y'\); if this column"),
+    (content(b"u,v\n1_0,2\n"), r"got '1_0' in row 0, column 0 \('u'\)"),
+    (content(b"0.2;0.8;big dog\n"), "got 'big dog' in row 0, column 2; if this column has labels"),
 ]  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import accuracy_score, get_scorer, make_scorer
+from sklearn.metrics import accuracy_score, make_scorer
 
 from pa_select import expected_score
 from pa_select.command_line import expect
@@ -254,22 +254,6 @@ def test_the_parts_are_folds_of_the_rows_with_halves_of_the_pairs():
     np.testing.assert_allclose(both - both.mean(0), of_rows - of_rows.mean(0), atol=1e-9)
     apart = found.scores_a[:100] / 40 - found.scores_b[:100] / 40
     assert np.ptp(apart, axis=0).min() > 0
-
-
-@pytest.mark.usefixtures("of_two")
-@pytest.mark.parametrize("n_rare", [2, 1])
-def test_parts_of_rows_of_which_few_have_a_class(n_rare):
-    rows = np.r_[np.flatnonzero(Y_VAL == 2)[:n_rare], np.flatnonzero(Y_VAL < 2)]
-    models = []
-    for part in ("val", "a", "b"):
-        of_models = [np.load(f"{name}_{part}.npy") for name in NAMES]
-        of_models = [scores[rows] if part == "val" else scores for scores in of_models]
-        models.append([RecordedClassifier(np.arange(3), x, x.argmax(1)) for x in of_models])
-    scorer = get_scorer("neg_log_loss")
-    found = of_outputs(Classification(), NAMES, models, Y_VAL[rows], scorer, "self").posterior()
-    # The log-loss needs a row of every class in each fold.
-    assert (found is None) == (n_rare == 1)
-    assert found is None or np.isfinite(found.scores_a).all()
 
 
 def test_one_labelled_row_has_no_parts(run, of_two):

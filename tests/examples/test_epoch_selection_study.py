@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pytest
 
+STUDY = "study_optimisers"
 FOUND = {
     "accuracy": np.array([0.2, 0.90, 0.93, 0.93]),
     "error": np.full(4, 0.02),
@@ -14,14 +15,6 @@ FOUND = {
     "last epoch": np.arange(4),
     "best epoch": np.array([10.0, 60.0, 50.0, 40.0]),
 }
-
-
-@pytest.fixture
-def study():
-    """The module of the study of optimisers."""
-    import study_optimisers
-
-    return study_optimisers
 
 
 def test_each_rule_keeps_its_best_epoch(study):

@@ -5,12 +5,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-
-@pytest.fixture
-def study():
-    import study_other_tools
-
-    return study_other_tools
+STUDY = "study_other_tools"
 
 
 @pytest.fixture

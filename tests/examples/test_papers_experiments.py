@@ -50,20 +50,6 @@ def test_epochs_are_selected_and_their_trainings_remembered(run, tmp_path):
     assert {path: path.stat().st_mtime_ns for path in memory.rglob("output.pkl")} == kept
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-def test_measures_of_nets_under_attack_are_compared(run):
-    table = run("plot_distances_under_attack.py", "--seeds=2", "--epochs=2")
-    assert table["measure"].is_unique
-    assert len(table) == 9
-    for column in ("PGD: robustness", "PGD: shares"):
-        assert table[column].str.split(" ").str[0].astype(float).between(-1, 1).all()
-    assert table["PGD: W"].between(0, 1).all()
-    # The nets are the same in both columns, so labels of the measured images rank them well.
-    with_labels = table.set_index("measure")["PGD: robustness"]["AFR_T (with labels)"]
-    assert float(with_labels.split(" ")[0]) > 0
-
-
 @pytest.fixture
 def by_width():
     pd = pytest.importorskip("pandas")
@@ -93,15 +79,6 @@ def test_equally_accurate_classifiers_agree_differently(by_width):
         narrow["agreement, marginal prior, measurements"]
         < wide["agreement, marginal prior, measurements"] - 0.2
     )
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-def test_double_descent_is_run_with_one_split(run):
-    table = run("plot_double_descent.py", "--seeds=1").set_index("width")
-    assert table["test error"].idxmax() == 300
-    assert table["agreement, marginal prior, halves"].loc[300] < 0.2
-    assert table["agreement, marginal prior, halves"].max() > 1.2
 
 
 def test_accuracy_of_54_networks_before_and_after():

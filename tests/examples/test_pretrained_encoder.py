@@ -12,20 +12,13 @@ from numpy.testing import assert_allclose
 from pa_select import PAScorer, class_scores
 from pa_select.shifts import CharacterEdits
 
+STUDY = "study_pretrained_encoder"
 FIGURES = Path(__file__).parents[2] / "docs" / "figures"
 RNG = np.random.default_rng(0)
 LABELS = np.arange(60) % 2
 TEXTS = np.array(
     [" ".join(RNG.choice([["sea", "ship"], ["sun", "sand"]][k], 4)) for k in LABELS], dtype=object
 )
-
-
-@pytest.fixture
-def study():
-    """The module of the study."""
-    import study_pretrained_encoder
-
-    return study_pretrained_encoder
 
 
 def letters(texts, padding, truncation, max_length, return_tensors):

@@ -83,18 +83,6 @@ def test_a_kind_of_the_users_own_is_known_to_all_that_read_a_search():
     assert clone(search).pairing is Visits
 
 
-def test_a_kind_of_the_users_own_works_with_optuna():
-    optuna = pytest.importorskip("optuna")
-    from pa_select.interop.optuna import agreement_objective
-
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    space = {"var_smoothing": optuna.distributions.FloatDistribution(1e-9, 0.3, log=True)}
-    objective = agreement_objective(GaussianNB(), space, X, Y, pairing=Visits, views=[NOISY])
-    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=0))
-    study.optimize(objective, n_trials=2)
-    assert "mean_test_score_last" in objective.cv_results(study)
-
-
 class Called(Exception):
     """Has the data that the plan of a search was given."""
 
