@@ -84,6 +84,9 @@ def test_a_search(given, columns):
     assert words.startswith(f"3 candidates candidate {' '.join(columns)} max_depth=")
     assert words.index("(chosen)") < words.index("max_depth", words.index("max_depth") + 1)
     assert len(percents(of_search)) == 3 * len(columns)
+    # The bar of a weight of 1 would fill the cell; the chosen candidate is the first.
+    weight = 100 * search.cv_results_["weight"][search.best_index_]
+    assert percents(of_search)[len(columns) - 1] == pytest.approx(weight, abs=0.06)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning")

@@ -38,7 +38,7 @@ TURNED_ROWS, MOVED = FRAMES[1][::-1], FRAMES[1][[1, 0, 2]]
 WEIGHT = pd.Series([1.0, 2, 3, 4])
 TURNED = WEIGHT[::-1]
 LABELS = pd.Series([0, 1, 2, 0])
-GROUPS = pd.Series(["u", "v", "v", "w"])
+BACKWARDS = pd.Series(["u", "v", "v", "w"])[::-1]
 MASKED = np.ma.masked_greater(A, 3)
 MASKED_ROW = np.ma.masked_greater([1.0, 2, 3, 4], 3)
 META = torch.empty(4, 3, device="meta")
@@ -110,11 +110,11 @@ REFUSED = {
     "of one frame": ("sample_weight", lambda: pa(A, FRAMES[1], sample_weight=TURNED)),
     "of one problem": (r"sample_weight\[1\]", lambda: pa(*TWO, sample_weight=[None, TURNED])),
     "of all problems": ("sample_weight", lambda: pa(TWO[0], [B] * 2, sample_weight=TURNED)),
-    "of a chunk": ("sample_weight of ch", lambda: agreement_of_chunks([(*FRAMES, TURNED)])),
+    "of a chunk": ("sample_weight of chunk", lambda: agreement_of_chunks([(*FRAMES, TURNED)])),
     "of a matrix": ("sample_weight", lambda: agreement_matrix(FRAMES, sample_weight=TURNED)),
     "of a kernel": ("sample_weight", lambda: pa_kernel(*FRAMES, 1, sample_weight=TURNED)),
-    "groups": ("groups", lambda: pa(*FRAMES, groups=GROUPS[::-1])),
-    "of a bootstrap": ("g", lambda: bootstrap_agreement(pa(*FRAMES), 9, groups=GROUPS[::-1])),
+    "groups": ("groups", lambda: pa(*FRAMES, groups=BACKWARDS)),
+    "of a bootstrap": ("groups", lambda: bootstrap_agreement(pa(*FRAMES), 9, groups=BACKWARDS)),
     "labels": ("y", lambda: pa(*FRAMES).decompose(LABELS[::-1])),
     "labels of confidence": ("y", lambda: pa(*FRAMES).confidence(LABELS[::-1])),
     "rows": (r"list_of_scores\[1\].*rows", lambda: agreement_matrix([FRAMES[0], TURNED_ROWS])),
@@ -191,35 +191,34 @@ def outputs(X):
     return class_scores(MODULE, X)[0].tolist()
 
 
+def of_scorer(weight):
+    return pa_scorer(LOGISTIC, A, [0, 1, 0, 1], sample_weight=weight)
+
+
+def of_two(weight):
+    return [result.score for result in pa([A] * 2, [B] * 2, sample_weight=weight)]
+
+
+LAST, FIRST = (A[:1][::-1], B[:1]), (A[:1], B[:1])
+GRADIENT = torch.tensor([0.0, 0, 1, 1], requires_grad=True)
+PRIOR = [0.5, 0.25, 0.25]
 SAME = {
-    "one row reversed": (lambda: score(A[:1][::-1], B[:1]), lambda: score(A[:1], B[:1])),
-    "the weight of one pair reversed": (
-        lambda: pa(A[:1], B[:1], sample_weight=np.ones(1)[::-1]).score,
-        lambda: score(A[:1], B[:1])),
+    "one row reversed": (lambda: score(*LAST), lambda: score(*FIRST)),
+    "its weight": (lambda: score(*FIRST, sample_weight=np.ones(1)[::-1]), lambda: score(*FIRST)),
     "field of a packed record": (lambda: score(packed(A)), lambda: score(A)),
     "float8": (lambda: score(torch.tensor(A).to(torch.float8_e4m3fn)), lambda: score(A)),
     "nothing masked": (lambda: score(np.ma.masked_array(A)), lambda: score(A)),
     "frames with a weight of their order": (
         lambda: score(*FRAMES, sample_weight=WEIGHT), lambda: score(A, sample_weight=range(1, 5))),
-    "weights of many problems in a frame": (
-        lambda: [r.score for r in pa([A] * 2, [B] * 2, sample_weight=FRAMES[0].T[:2])],
-        lambda: [score(A, sample_weight=A[:, i]) for i in (0, 1)]),
-    "weights of a scorer in objects": (
-        lambda: pa_scorer(LOGISTIC, A, [0, 1, 0, 1], sample_weight=WEIGHT.astype(object)),
-        lambda: pa_scorer(LOGISTIC, A, [0, 1, 0, 1], sample_weight=WEIGHT)),
-    "groups of a tensor with gradient": (
-        lambda: error(torch.tensor([0.0, 0, 1, 1], requires_grad=True)),
-        lambda: error([0, 0, 1, 1])),
-    "groups of a bfloat16 tensor": (
-        lambda: error(torch.tensor([0, 0, 1, 1]).bfloat16()), lambda: error([0, 0, 1, 1])),
+    "weights in a frame": (lambda: of_two(FRAMES[0].T[:2]), lambda: of_two(A.T[:2])),
+    "weights in objects": (lambda: of_scorer(WEIGHT.astype(object)), lambda: of_scorer(WEIGHT)),
+    "groups with a gradient": (lambda: error(GRADIENT), lambda: error([0, 0, 1, 1])),
+    "groups of bfloat16": (lambda: error(GRADIENT.bfloat16()), lambda: error([0, 0, 1, 1])),
     "scores whose sign is to be turned": (lambda: score(negative(A)), lambda: score(A)),
     "weights whose sign is to be turned": (
         lambda: score(A, sample_weight=negative(WEIGHT)), lambda: score(A, sample_weight=WEIGHT)),
-    "a prior whose sign is to be turned": (
-        lambda: score(A, prior=negative([0.5, 0.25, 0.25])),
-        lambda: score(A, prior=[0.5, 0.25, 0.25])),
-    "a beta whose sign is to be turned": (
-        lambda: pa_kernel(A, B, negative([1])), lambda: pa_kernel(A, B, [1.0])),
+    "a prior": (lambda: score(A, prior=negative(PRIOR)), lambda: score(A, prior=PRIOR)),
+    "a beta": (lambda: pa_kernel(A, B, negative([1])), lambda: pa_kernel(A, B, [1.0])),
     **{
         f"parts of {dtype}": (
             lambda dtype=dtype: parts(torch.tensor(A).to(dtype), torch.tensor(B).to(dtype)),
@@ -228,10 +227,8 @@ SAME = {
     },
     "parts of integers beyond 2**53": (
         lambda: parts(BIG, BIG[::-1]), lambda: parts(BIG.astype(float), BIG.astype(float))),
-    "X of long doubles of a module": (
-        lambda: outputs(A.astype(np.longdouble)), lambda: outputs(A)),
-    "nullable X of a module": (
-        lambda: outputs(pd.DataFrame(A).convert_dtypes()), lambda: outputs(A)),
+    "X of long doubles": (lambda: outputs(A.astype(np.longdouble)), lambda: outputs(A)),
+    "nullable X": (lambda: outputs(pd.DataFrame(A).convert_dtypes()), lambda: outputs(A)),
 }  # fmt: skip
 
 

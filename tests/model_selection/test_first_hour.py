@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_breast_cancer, make_classification
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
@@ -123,42 +122,6 @@ def test_environments_that_the_model_sees_are_named():
     for others in (years[::-1], np.where(years == 2000, "a", "b")):
         search.fit(frame, Y, environments=others)
         assert not [w for w in search.warnings_ if "column" in w]
-
-
-def test_environments_of_classes_of_their_own_are_named():
-    # Rows without labels, as scikit-learn marks them.
-    y, sites = np.where(np.arange(len(Y)) % 5 == 0, -1, Y), np.arange(len(Y)) % 5
-    search = PASearchCV(MODEL, {}).fit(X, y, environments=sites)
-    assert [w for w in search.warnings_ if "rows whose class no other environment has (" in w]
-    search.fit(X, Y, environments=sites)
-    assert not [w for w in search.warnings_ if "no other environment" in w]
-
-
-class Unscorable(ClassifierMixin, BaseEstimator):
-    def __init__(self, when="never"):
-        self.when = when
-
-    def fit(self, X, y):
-        self.classes_ = np.unique(y)
-        return self
-
-    def predict(self, X):
-        return np.full(len(X), self.classes_[0])
-
-    def predict_proba(self, X):
-        if self.when == "always":
-            raise RuntimeError(f"no probabilities for {X[0, 0]}")
-        return np.tile([0.7, 0.3], (len(X), 1))
-
-
-@pytest.mark.filterwarnings("ignore:The chosen candidate may:UserWarning")
-def test_one_traceback_for_all_splits():
-    with pytest.warns(UserWarning, match="Class scores could not") as caught:
-        PASearchCV(Unscorable(), {"when": ["always", "never"]}, selection="score").fit(X, Y)
-    said = [str(w.message) for w in caught if "Class scores" in str(w.message)]
-    assert len(said) == 1
-    assert said[0].startswith("Class scores could not be computed in 10 of 20 fits")
-    assert said[0].count("RuntimeError: no probabilities for") == 1
 
 
 def test_nothing_eligible_on_imbalanced_data_says_which_scoring_sees_more():

@@ -18,7 +18,6 @@ from sklearn.pipeline import make_pipeline
 
 from pa_select import GuardedSelection, PASearchCV
 from pa_select.two_sites import SiteAdapter
-from pa_select.two_sites.engine import shrunk_scores
 from pa_select.two_sites.paired_rows import warn_of_known_rows
 
 GRID = {"C": [1e-4, 1e-2, 1.0]}
@@ -197,28 +196,6 @@ def test_the_worst_of_several_sites_decides():
     one = searched((a, far), X, y)
     assert np.allclose(one.cv_results_["expected_score"], table["expected_score_far"])
     assert "worst at far" in table["reason"][search.best_index_]
-
-
-def test_another_classifier_stands_in_for_the_labels():
-    X, y, a, b, labels = problem(n_pairs=200)
-    oracle = GaussianNB().fit(a, labels)
-    by_oracle = PASearchCV(LogisticRegression(), GRID, reference=oracle).fit(X, y, paired=(a, b))
-    q = calibration(oracle.predict_log_proba(X), y)(oracle.predict_log_proba(a))
-    table = by_oracle.cv_results_
-    models = [models_by_hand(X, y, C=C)[0] for C in GRID["C"]]
-    right = np.array([np.mean([q[rows_of(q), m.predict(a)] for m in ms], axis=0) for ms in models])
-    changes = [np.mean([gain_of(q, model, a, b) for model in ms]) for ms in models]
-    level, level_error = right.mean(1), right.std(1, ddof=1) / np.sqrt(len(a))
-    # The labels' and the oracle's opinions of the candidates differ hardly more than by chance.
-    known = table["mean_test_score"], table["se_test_score"], level, level_error
-    shrunk = shrunk_scores(*known)
-    total = shrunk.scores + changes
-    np.testing.assert_allclose(table["expected_score"], total, atol=1e-3)
-    by_pair = [np.mean([gain_of(q, model, a, b) for model in ms], axis=0) for ms in models]
-    of_change = np.array([error_of_change(gains) for gains in by_pair])
-    errors = np.sqrt(known[1] ** 2 + of_change**2 + shrunk.misfit**2)
-    np.testing.assert_allclose(table["expected_score_se"], errors, rtol=0.02)
-    assert np.abs(table["mean_test_score"] + changes - total).max() > 0.005
 
 
 def test_the_ensemble_is_calibrated_again():
