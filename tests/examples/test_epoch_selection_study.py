@@ -84,9 +84,8 @@ def test_tables_of_collapses_and_attacks(monkeypatch, tmp_path):
     few = {name: study_epochs.CAUSES[name] for name in list(study_epochs.CAUSES)[:3]}
     monkeypatch.setattr(study_epochs, "CAUSES", few)
     files = [tmp_path / name for name in ("collapse.csv", "attacks.csv")]
-    options = ["--seeds", "2", "2", "--epochs", "3", "3", "--memory", str(tmp_path / "memory")]
-    for name, file in zip(("--collapse", "--attacks"), files, strict=True):
-        options += [name, str(file)]
+    options = f"--seeds 2 2 --epochs 3 3 --collapse {files[0]} --attacks {files[1]}".split()
+    options += ["--memory", str(tmp_path / "memory")]
     monkeypatch.setattr(sys, "argv", ["study_epochs.py", *options])
     study_epochs.main()
     collapses, attacks = map(pd.read_csv, files)

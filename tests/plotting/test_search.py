@@ -45,6 +45,13 @@ def outside(display, both):
     return int(((x < left) | (x > right) | (y < low) | (y > high)).sum())
 
 
+def made(score, value, **given):
+    """A display of some candidates, all eligible if nothing else is given."""
+    n = len(score)
+    given = {"eligible": np.ones(n, dtype=bool), "score_error": np.full(n, 0.005)} | given
+    return PASearchDisplay(score=score, value=value, **given)
+
+
 def test_candidates(search, ax):
     display = PASearchDisplay.from_result(search, ax=ax)
     table = search.cv_results_
@@ -146,13 +153,11 @@ def test_what_failed_is_counted(ax):
 
 
 def test_only_one_kind_without_weights_and_without_errors_of_the_agreement(ax):
-    display = PASearchDisplay(
-        score=[0.8, 0.9], score_error=[0, 0], value=[0.1, 0.2], eligible=[True, True]
-    ).plot(ax, alpha=0.3)
+    display = made([0.8, 0.9], [0.1, 0.2]).plot(ax, alpha=0.3)
     assert list(display.errorbars_) == ["eligible"]
     assert display.errorbars_["eligible"].lines[0].get_alpha() == 0.3
     assert display.chosen_ is display.threshold_ is display.weights_ is None
-    assert len(display.errorbars_["eligible"].lines[2]) == 1  # no error of the agreement
+    assert len(display.errorbars_["eligible"].lines[2]) == 1
     assert ax.get_ylabel() == "agreement (nats per pair)"
     assert labels_of(ax) == ["eligible (2)", "best score"]
 
@@ -176,37 +181,25 @@ def test_a_search_of_scikit_learn(ax):
     assert display.chosen_.get_label() == f"chosen: C={chosen:g}"
 
 
-def crowd(n=20, **kwargs):
+def crowd(n=20, **given):
     """Many good candidates and, last, a terrible one."""
     rng = np.random.default_rng(0)
-    return PASearchDisplay(
-        score=np.append(0.9 + 0.01 * rng.random(n), 0.1),
-        score_error=np.full(n + 1, 0.005),
-        value=np.append(1 + 0.1 * rng.random(n), -30),
-        value_error=np.full(n + 1, 0.02),
-        names=[f"number {i}" for i in range(n + 1)],
-        **kwargs,
-    )
+    score, value = 0.9 + 0.01 * rng.random(n), 1 + 0.1 * rng.random(n)
+    given |= {"value_error": np.full(n + 1, 0.02), "names": [f"number {i}" for i in range(n + 1)]}
+    return made(np.append(score, 0.1), np.append(value, -30), **given)
 
 
 def test_the_choice_of_the_score_is_marked_and_named(ax):
-    given = {
-        "score": [0.9, 0.95, 0.94],
-        "score_error": [0.01, 0.01, 0.01],
-        "value": [0.5, 0.6, 0.7],
-        "eligible": [False, True, True],
-        "score_name": "accuracy",
-    }
-    names = ["tree", "SVC", "LR"]
-    display = PASearchDisplay(**given, best_index=2, names=names).plot(ax)
+    score, value, given = [0.9, 0.95, 0.94], [0.5, 0.6, 0.7], {"names": ["tree", "SVC", "LR"]}
+    display = made(score, value, best_index=2, score_name="accuracy", **given).plot(ax)
     assert_allclose(np.ravel(display.score_choice_.get_data()), [0.95, 0.6])
     assert display.score_choice_.get_label() == "best accuracy: SVC"
     assert display.chosen_.get_label() == "chosen: LR"
     assert display.score_choice_.get_marker() != display.chosen_.get_marker()
-    assert PASearchDisplay(**given, best_index=1, names=names).plot(ax).score_choice_ is None
+    assert made(score, value, best_index=1, **given).plot(ax).score_choice_ is None
     # Nor where the chosen candidate's score is as high, but for rounding.
-    given["score"] = [0.9, 0.95, 0.95 - 1e-12]
-    assert PASearchDisplay(**given, best_index=2).plot(ax).score_choice_ is None
+    score[2] = 0.95 - 1e-12
+    assert made(score, value, best_index=2).plot(ax).score_choice_ is None
 
 
 def test_the_area_of_a_disc_is_the_weight(search, ax):
@@ -224,14 +217,8 @@ def test_the_area_of_a_disc_is_the_weight(search, ax):
 
 
 def test_a_choice_without_an_agreement_is_named(ax):
-    display = PASearchDisplay(
-        score=[0.9, 0.95],
-        score_error=[0.01, 0.01],
-        value=[0.5, np.nan],
-        eligible=[True, False],
-        best_index=0,
-        names=["a", "b"],
-    ).plot(ax)
+    given = {"eligible": [True, False], "best_index": 0, "names": ["a", "b"]}
+    display = made([0.9, 0.95], [0.5, np.nan], **given).plot(ax)
     assert display.score_choice_.get_label() == "best score: b (not drawn)"
     ax.figure.draw_without_rendering()
 
@@ -290,15 +277,8 @@ def test_one_candidate():
 
 def test_two_hundred_candidates_have_two_names():
     rng = np.random.default_rng(0)
-    display = PASearchDisplay(
-        score=0.5 + 0.5 * rng.random(200),
-        score_error=np.full(200, 0.01),
-        value=rng.random(200),
-        value_error=np.full(200, 0.01),
-        eligible=np.arange(200) < 50,
-        best_index=0,
-        names=[f"C={i}" for i in range(200)],
-    ).plot()
+    given = {"eligible": np.arange(200) < 50, "names": [f"C={i}" for i in range(200)]}
+    display = made(0.5 + 0.5 * rng.random(200), rng.random(200), best_index=0, **given).plot()
     display.figure_.draw_without_rendering()
     assert sum("C=" in label for label in labels_of(display.ax_)) == 2
     assert not display.ax_.texts

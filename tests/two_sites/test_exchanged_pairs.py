@@ -103,14 +103,10 @@ def test_of_many_objects_the_compared_ones_are_named(tmp_path, monkeypatch, caps
     assert said in " ".join(capsys.readouterr().err.split())
 
 
-def test_few_pairs_and_other_columns_are_not_looked_at():
+def test_units_do_not_matter_and_few_pairs_and_other_columns_are_not_looked_at():
     rows = ORDERS["two exchanged"]
+    for factor in (1e-6, 1e6):
+        (said,) = doubts_of_pairing(A, factor * B[rows] + 5, "a", "b")
+        assert "3 of a with 17 of b" in said
     assert doubts_of_pairing(A[:19], B[rows][:19], "a", "b") == []
     assert doubts_of_pairing(A, B[rows][:, ::2], "a", "b") == []  # no column has its partner
-
-
-@pytest.mark.parametrize("factor", [1e-6, 1e6])
-def test_units_do_not_matter(factor):
-    rows = ORDERS["two exchanged"]
-    (said,) = doubts_of_pairing(A, factor * B[rows] + 5, "a", "b")
-    assert "3 of a with 17 of b" in said

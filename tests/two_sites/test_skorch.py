@@ -142,12 +142,6 @@ def test_other_parts_and_other_shapes_in_containers_are_refused():
         )
 
 
-def test_arrays_and_a_slice_dataset_go_together():
-    found = PASearchCV(net(), {}, cv=3).fit(in_dataset(V), LABELS, paired=(A, in_dataset(B)))
-    expected = PASearchCV(net(), {}, cv=3).fit(V, LABELS, paired=(A, B))
-    assert found.expected_score_ == pytest.approx(expected.expected_score_, abs=2e-6)
-
-
 class Untouched(Seeded):
     def fit(self, X, y=None, **params):
         raise AssertionError("fitted")
