@@ -195,11 +195,25 @@ def test_every_format_gives_the_same(kind, stdin, run, monkeypatch):
     assert strict(out)["n_classes"] == 3
 
 
-def test_a_byte_order_mark_is_no_part_of_a_name():
-    WRITERS["csv_excel"]("excel.csv", A)
-    assert read_table("excel.csv").columns == NAMES
-    Path("rows.csv").write_bytes(b"\xef\xbb\xbf1.5,2\r\n3,4\r\n")
-    assert read_table("rows.csv").values.tolist() == [[1.5, 2], [3, 4]]
+@pytest.mark.parametrize(
+    ("text", "columns", "ids", "values"),
+    [
+        # A byte order mark is no part of a name.
+        ("\ufeffcat,dog\r\n1.5,2\r\n3,4\r\n", ["cat", "dog"], None, [[1.5, 2], [3, 4]]),
+        ("\ufeff1.5,2\r\n3,4\r\n", None, None, [[1.5, 2], [3, 4]]),
+        # A table of R may have blanks and decimal commas.
+        ('"a" "b"\n"1" 0,5 1\n"2" 2,5 3\n', ["a", "b"], ["1", "2"], [[0.5, 1], [2.5, 3]]),
+        # Names may have the marks of other files.
+        *((f"a{m}0,a{m}1\n1,2.5\n3,4\n", [f"a{m}0", f"a{m}1"], None, [[1, 2.5], [3, 4]])
+          for m in ";\t "),
+        ("3,1\n5,3\n", None, None, [[3, 1], [5, 3]]),
+    ],
+)  # fmt: skip
+def test_tables_are_read(text, columns, ids, values):
+    Path("table.csv").write_text(text, encoding="utf-8", newline="")
+    found = read_table("table.csv")
+    assert (found.columns, found.ids) == (columns, ids)
+    assert found.values.tolist() == values
 
 
 @pytest.mark.parametrize("place", [None, 0, 1, 2])
@@ -255,21 +269,6 @@ def test_other_marks_between_columns_are_read(names, mark, point, run):
     )
     found = strict(run("score", "other.csv", "b.npy", "--json")[1])
     assert found["score"] == pytest.approx(MARGINAL.score, abs=1e-12)
-
-
-def test_a_table_of_r_may_have_blanks_and_decimal_commas():
-    Path("r.txt").write_text('"a" "b"\n"1" 0,5 1\n"2" 2,5 3\n')
-    found = read_table("r.txt")
-    assert (found.columns, found.ids) == (["a", "b"], ["1", "2"])
-    assert found.values.tolist() == [[0.5, 1], [2.5, 3]]
-
-
-@pytest.mark.parametrize("mark", [";", "\t", " "])
-def test_names_may_have_the_marks_of_other_files(mark):
-    Path("named.csv").write_text(f"a{mark}0,a{mark}1\n1,2.5\n3,4\n")
-    found = read_table("named.csv")
-    assert found.columns == [f"a{mark}0", f"a{mark}1"]
-    assert found.values.tolist() == [[1, 2.5], [3, 4]]
 
 
 def test_the_cells_of_a_large_file_are_never_all_in_memory():
@@ -487,8 +486,6 @@ def test_a_first_line_of_whole_numbers_is_not_guessed(refused, run):
     assert "in line 1, got '-1,1', which may be either" in refused(
         "score", "signs.csv", "signs.csv"
     )
-    Path("falling.csv").write_text("3,1\n5,3\n")
-    assert read_table("falling.csv").values.tolist() == [[3, 1], [5, 3]]
 
 
 def content(text):

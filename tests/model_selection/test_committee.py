@@ -10,7 +10,6 @@ import sklearn
 from helpers.recorder import Recorder
 from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier, is_regressor
 from sklearn.datasets import load_diabetes, load_digits, load_wine
-from sklearn.exceptions import NotFittedError
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -201,6 +200,11 @@ def test_regressors_vote_by_their_mean(members):
     assert committee.score(X_T[100:], Y_T[100:]) == pytest.approx(
         -np.sqrt(np.mean((mean - Y_T[100:]) ** 2))
     )
+    Y2 = np.column_stack([Y_T, -Y_T])
+    search = GridSearchCV(Ridge(), {"alpha": [0.1, 1, 10]})
+    of_two = PACommittee(search, members=members).fit(X_T, Y2)
+    assert of_two.predict(X_T).shape == Y2.shape
+    assert of_two.score(X_T, Y2) == pytest.approx(r2_score(Y2, of_two.predict(X_T)))
 
 
 def test_the_doors_agree_for_regressors():
@@ -210,14 +214,6 @@ def test_the_doors_agree_for_regressors():
     np.testing.assert_allclose(found.weights, table.weights, atol=1e-12)
     assert found.n_pairs == 10
     assert 0 < np.delete(table.weights, table.weights.argmax()).max() < 1
-
-
-def test_regressors_of_several_outputs():
-    Y2 = np.column_stack([Y_T, -Y_T])
-    committee = PACommittee(GridSearchCV(Ridge(), {"alpha": [0.1, 1, 10]})).fit(X_T, Y2)
-    predicted = committee.predict(X_T)
-    assert predicted.shape == Y2.shape
-    assert committee.score(X_T, Y2) == pytest.approx(r2_score(Y2, predicted))
 
 
 def test_a_committee_is_one_more_model_at_the_other_site():
@@ -357,12 +353,17 @@ def test_metadata_routing():
         )
         outer = cross_val_score(committee, X, Y, cv=2, params={"groups": np.arange(len(Y)) % 6})
         assert outer.min() > 0.8
+        scorer = PAScorer().set_score_request(environments=True, sample_weight=False)
+        search = GridSearchCV(GaussianNB(), {"var_smoothing": [1e-9, 0.1]}, scoring=scorer)
+        committee = PACommittee(search).fit(X, Y, environments=np.arange(len(Y)) % 2)
+    assert np.isfinite(committee.search_.cv_results_["mean_test_score"]).all()
 
 
-def test_clone_pickle_names_and_parallel_fits(fitted):
+def test_clone_pickle_names_progress_and_parallel_fits(fitted, capfd):
     again = pickle.loads(pickle.dumps(fitted))
     np.testing.assert_array_equal(again.predict_proba(X), fitted.predict_proba(X))
-    parallel = clone(fitted).set_params(n_jobs=2).fit(X[FIT], Y[FIT])
+    parallel = clone(fitted).set_params(n_jobs=2, verbose=1).fit(X[FIT], Y[FIT])
+    assert "fits" in capfd.readouterr().err
     np.testing.assert_array_equal(parallel.predict_proba(X), fitted.predict_proba(X))
     assert parallel.get_params()["search__estimator__svc__C"] == 1.0
     frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])
@@ -452,13 +453,25 @@ def test_bad_input_is_refused_before_any_fit(made, message):
         made.fit(X, Y)
 
 
-def test_wrong_models_and_rows_are_named():
-    with pytest.raises(TypeError, match="either classifiers or regressors"):
-        PACommittee.from_models([Ridge().fit(X, Y), SVC().fit(X, Y)], X, Y)
-    with pytest.raises(ValueError, match="at least two labelled rows, got 1"):
-        PACommittee.from_models([SVC().fit(X, Y)], X[:1], Y[:1])
-    with pytest.raises(NotFittedError):
-        PACommittee(grid_search()).predict(X)
+BAYES, LINE = GaussianNB().fit(X, Y), Ridge().fit(X_T, Y_T)
+NO_METRIC = "scoring: expected the name of a metric, a scorer or N"
+
+
+@pytest.mark.parametrize(
+    ("models", "n_rows", "scoring", "message"),
+    [
+        # scikit-learn says itself that a model is not fitted.
+        *((none, 178, None, "^models: expected|not fitted yet") for none in ([], {}, [1], X)),
+        ([GaussianNB()], 178, None, "not fitted yet"),
+        ([StandardScaler().fit(X)], 178, None, "^models: expected"),
+        ([Ridge().fit(X, Y), BAYES], 178, None, "either classifiers or regressors"),
+        ([BAYES], 1, None, "at least two labelled rows, got 1"),
+        *(([BAYES], 178, several, NO_METRIC) for several in (["accuracy"], {"a": "accuracy"}, 1)),
+    ],
+)
+def test_wrong_models_and_rows_are_named(models, n_rows, scoring, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        PACommittee.from_models(models, X[:n_rows], Y[:n_rows], scoring=scoring)
 
 
 def test_classifiers_that_know_more_classes():
@@ -479,11 +492,6 @@ def test_a_scorer_that_looks_at_the_features_has_no_committee_score():
         search.fit(X[FIT], Y[FIT])
     assert np.isnan(search.committee_score_)
     assert search.score(X[TEST], Y[TEST]) > 0.8
-
-
-def test_progress(capfd):
-    PACommittee(grid_search(), verbose=1).fit(X[FIT], Y[FIT])
-    assert "fits" in capfd.readouterr().err
 
 
 @pytest.mark.skipif(not SUPPORTS_CALLBACKS, reason="callbacks are new in scikit-learn 1.9")
@@ -594,13 +602,6 @@ def test_labels_that_no_model_knows():
     assert same.score(X[TEST], Y[TEST]) > 0.9
 
 
-@pytest.mark.parametrize("models", [[], {}, [1], X, [GaussianNB()], [StandardScaler().fit(X)]])
-def test_models_that_are_none(models):
-    # scikit-learn says itself that a model is not fitted.
-    with pytest.raises((TypeError, ValueError), match="^models: expected|not fitted yet"):
-        PACommittee.from_models(models, X, Y)
-
-
 def own_score(estimator, X, y):
     return estimator.score(X, y)
 
@@ -654,17 +655,10 @@ def test_a_class_of_one_row_is_in_one_fold_alone():
         PACommittee.from_models(models, X[several], Y[several], scoring=sometimes)
 
 
-@pytest.mark.parametrize("scoring", [["accuracy"], {"a": "accuracy"}, 1])
-def test_several_metrics_of_trained_models(scoring):
-    with pytest.raises(TypeError, match="scoring: expected the name of a metric, a scorer or N"):
-        PACommittee.from_models([GaussianNB().fit(X, Y)], X, Y, scoring=scoring)
-
-
 def test_too_few_rows_for_a_metric():
-    model = Ridge().fit(X_T, Y_T)
     with pytest.raises(ValueError, match="scoring: expected a metric .* 3 labelled rows, got no"):
-        PACommittee.from_models([model], X_T[:3], Y_T[:3])
-    error = PACommittee.from_models([model], X_T[:3], Y_T[:3], scoring="neg_mean_absolute_error")
+        PACommittee.from_models([LINE], X_T[:3], Y_T[:3])
+    error = PACommittee.from_models([LINE], X_T[:3], Y_T[:3], scoring="neg_mean_absolute_error")
     assert error.weights_.tolist() == [1]
 
 
@@ -726,11 +720,3 @@ def test_a_metric_without_a_value_is_named():
 def test_what_no_fit_takes_is_refused_with_the_right_call(name, message):
     with pytest.raises(TypeError, match=message):
         PACommittee(GridSearchCV(GaussianNB(), {})).fit(X, Y, **{name: Y})
-
-
-def test_a_scorer_may_request_environments():
-    with sklearn.config_context(enable_metadata_routing=True):
-        scorer = PAScorer().set_score_request(environments=True, sample_weight=False)
-        search = GridSearchCV(GaussianNB(), {"var_smoothing": [1e-9, 0.1]}, scoring=scorer)
-        committee = PACommittee(search).fit(X, Y, environments=np.arange(len(Y)) % 2)
-    assert np.isfinite(committee.search_.cv_results_["mean_test_score"]).all()

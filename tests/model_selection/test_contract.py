@@ -294,14 +294,6 @@ def test_failing_candidates_never_win_and_keep_their_message():
         search(Fragile(), {"how": ["sometimes"]}).fit(X, Y)
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_a_metric_that_fails_for_every_candidate_raises_its_own_error():
-    grid, letters = {"var_smoothing": [1e-9, 1e-3]}, np.array(["a", "b"])[(Y > 0).astype(int)]
-    for given in ({"scoring": "f1"}, {"scoring": ["accuracy", "f1"], "refit": "f1"}):
-        with pytest.raises(ValueError, match="^scoring: pos_label=1 is not a valid label"):
-            search(GaussianNB(), grid, **given).fit(X, letters)
-
-
 def test_randomized_search_draws_candidates():
     model = make_pipeline(StandardScaler(), LogisticRegression())
     grid = {"logisticregression__C": loguniform(1e-3, 1e3)}

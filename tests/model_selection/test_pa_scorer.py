@@ -21,9 +21,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import (
     GridSearchCV,
-    HalvingGridSearchCV,
     LeaveOneGroupOut,
-    RandomizedSearchCV,
     cross_val_score,
     cross_validate,
 )
@@ -86,25 +84,6 @@ def test_every_scorer_is_finite_in_cross_validation(name, routing):
         again = cross_val_score(MODEL, FRAME, Y, scoring=scorer, cv=3, n_jobs=2)
     np.testing.assert_array_equal(again, found["test_score"])
     assert (again >= 0).all()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SCORERS)
-def test_every_scorer_in_searches(name, routing):
-    several = isinstance(SCORERS[name], dict)
-    options = {"scoring": SCORERS[name], "refit": "pa" if several else True, "cv": 2}
-    for search in (
-        GridSearchCV(MODEL, GRID, **options, error_score="raise"),
-        RandomizedSearchCV(MODEL, GRID, n_iter=1, random_state=0, **options),
-    ):
-        search = pickle.loads(pickle.dumps(clone(search).fit(FRAME, Y)))
-        assert np.isfinite(search.best_score_)
-        assert search.predict(FRAME).shape == (150,)
-    if not several:
-        halving = HalvingGridSearchCV(MODEL, GRID, random_state=0, **options)
-        assert np.isfinite(halving.fit(FRAME, Y).best_score_)
-        nested = cross_val_score(search, FRAME, Y, cv=2, error_score="raise")
-        assert np.isfinite(nested).all()
 
 
 def test_the_score_is_the_agreement_of_the_pairs():

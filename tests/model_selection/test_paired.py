@@ -11,7 +11,7 @@ from sklearn.datasets import make_classification
 from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import log_loss, make_scorer
+from sklearn.metrics import make_scorer
 from sklearn.model_selection import FixedThresholdClassifier, GroupKFold, StratifiedKFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
@@ -135,29 +135,6 @@ def test_a_search_plans_pairs():
     without = PASearchCV(search.estimator, GRID, cv=2).fit(X, y, views=X + 1)
     with pytest.raises(ValueError, match=r"paired=...\), got 0 pairs"):
         without.plan_pairs()
-
-
-@pytest.mark.slow
-def test_other_metrics_and_the_one_that_decides():
-    params = {"scoring": ["accuracy", "neg_log_loss"], "refit": "neg_log_loss"}
-    search = searched((a, b), X, y, reference="self", **params)
-    table = search.cv_results_
-    assert search.expected_interval_ is None
-    assert search.expected_score_ == table["expected_neg_log_loss"][search.best_index_]
-    assert "expected_accuracy_low" in table
-    assert "expected_neg_log_loss_low" not in table
-    models, tests = models_by_hand(X, y, C=GRID["C"][1])
-    calibrate = calibration_by_hand(models, tests, X, y)
-
-    def loss(model, rows):
-        proba = np.repeat(model.predict_proba(rows), 3, axis=0)
-        weight = calibrate(model.decision_function(a)).ravel()
-        return log_loss(np.tile([0, 1, 2], 60), proba, sample_weight=weight)
-
-    at_a, at_b = (np.mean([loss(model, rows) for model in models]) for rows in (a, b))
-    total = table["mean_test_neg_log_loss"][1] + at_a - at_b
-    assert table["expected_neg_log_loss"][1] == pytest.approx(total, abs=1e-5)
-    assert 0 < table["expected_neg_log_loss_se"][1] < 1
 
 
 @pytest.mark.filterwarnings("ignore:paired.*expected row i of both")  # they look swapped
