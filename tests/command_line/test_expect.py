@@ -183,17 +183,6 @@ def test_columns_in_another_order_are_noticed(run):
     )
 
 
-def test_paired_objects_of_other_classes_are_noticed(run):
-    of_eels = Y[150:200] == 2  # swapped files of the sites look like this, too
-    labels = np.array(CLASSES)[Y_VAL]
-    np.save("y.npy", labels)
-    for name in ("a", "b"):
-        np.save(f"{name}.npy", np.repeat(SCORES[name][of_eels], 3, axis=0))
-    status, _, error = run(*FILES)
-    assert status == 0
-    assert re.search(r"warning: a.npy: expected objects of .* seem to be 'eel' in \d+% of", error)
-
-
 def test_several_models_are_ranked(run, of_two):
     options, expected = of_two
     status, out, error = run(*options)

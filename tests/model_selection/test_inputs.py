@@ -54,6 +54,11 @@ class Imputer(TransformerMixin, BaseEstimator):
         return np.nan_to_num(X)
 
 
+class NoPairs:
+    def pairs(self, splits, X, y, **context):
+        return []
+
+
 def search(**params):
     return PASearchCV(Unfittable(), {"depth": [1]}, error_score="raise", **params)
 
@@ -134,6 +139,7 @@ def search(**params):
         ({"selection": "worst_environment", "views": X}, "environments: .*worst_env.*, got None"),
         ({"pairing": "split-half", "views": X}, "views: expected None with pairing='split-half'"),
         ({"pairing": "views", "views": X}, "'pairing' parameter of PASearchCV must be"),
+        ({"pairing": NoPairs(), "views": X}, "views: expected None with a pairing object"),
     ],
 )
 def test_refused_before_any_fit(given, message):
@@ -156,15 +162,6 @@ def test_refused_before_any_fit(given, message):
 def test_wrong_candidates_are_refused_before_any_fit(made, message):
     with pytest.raises(ValueError, match=message):
         made.set_params(error_score="raise").fit(X, Y)
-
-
-def test_a_pairing_object_takes_no_views():
-    class Pairing:
-        def pairs(self, splits, X, y, **context):
-            return []
-
-    with pytest.raises(ValueError, match="views: expected None with a pairing object"):
-        search(pairing=Pairing()).fit(X, Y, views=X)
 
 
 def test_a_pipeline_takes_the_parameters_of_its_steps_and_no_misspelt_ones():

@@ -161,13 +161,9 @@ def test_rows_of_the_other_site_belong_to_the_adapted_model(method):
 
 
 def test_without_an_adapter_the_error_names_the_columns():
-    more = [f"band {i}" for i in range(9)]
-    frame = pd.DataFrame(MORE, columns=more)
-    expected = (
-        r"^paired\[1\]: expected the columns of paired\[0\], got 'band 0', 'band 1', 'band 2' and "
-        r"6 more instead of 'x0', 'x1', 'x2' and 3 more\. If the other site .* adapter='ridge'\.$"
-    )
-    with pytest.raises(ValueError, match=expected):
+    frame = pd.DataFrame(MORE, columns=[f"band {i}" for i in range(9)])
+    message = r"^paired\[1\]: .* got 'band 0', .* 6 more instead of 'x0', .* 3 more\. If the other"
+    with pytest.raises(ValueError, match=message):
         searched((FRAME_A, frame), adapter=None, X=FRAME)
     with pytest.raises(ValueError, match=r"shape \(6,\).* got \(9,\)\. If the other site"):
         searched((A, MORE), adapter=None)

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.datasets import load_diabetes, load_digits, load_iris, make_classification
+from sklearn.datasets import load_diabetes, load_digits, load_iris
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import LeaveOneGroupOut
@@ -552,18 +552,6 @@ def test_a_committee_of_one_candidate_says_why(gamma, said):
     assert ("agree that it is" in text) == (gamma[-1] == 1)
     several = len(gamma) > 1
     assert ("The best single candidate is SVC with gamma=0.001." in text) == several
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize(("reference", "is_said"), [("ensemble", True), ("self", False)])
-def test_weights_are_explained_where_errors_tell_fewer_apart(reference, is_said):
-    rows, labels = make_classification(200, 6, n_informative=3, flip_y=0.1, random_state=0)
-    search = PASearchCV(LogisticRegression(), {"C": [0.001, 0.1, 10]}, reference=reference)
-    search.fit(rows[40:], labels[40:], paired=(rows[:40], rows[:40] + 0.7))
-    text, explained = text_of(search), "and tell fewer candidates apart."
-    n_alike = 1 + search.cv_results_["not_told_apart"].sum()  # and about two remain
-    assert (n_alike, explained in text) == ((3, True) if is_said else (2, False))
-    assert explained not in text_of(changed(search, not_told_apart=np.zeros(3, dtype=bool)))
 
 
 def test_the_weights_say_how_many_candidates_remain(with_committee, with_environments):

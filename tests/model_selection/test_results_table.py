@@ -73,21 +73,18 @@ def test_pipelines_of_one_last_step_by_the_steps_that_differ():
     assert names == ["cumsum", "exp + cumsum"]
 
 
-def test_equal_names_have_the_number_of_the_candidate():
+def test_equal_names_have_the_number_of_the_candidate_and_names_are_short():
     models = [FunctionTransformer(np.cumsum, kw_args={"axis": n}) for n in (0, 1)]
     assert names_of({"prepare": [*models, SVC()]}) == ["cumsum #0", "cumsum #1", "SVC"]
     long = [{"weights": [*range(999), n]} for n in (1, 2)]
     first, second = candidate_names(long, MODEL)
     assert first.endswith("… #0")
     assert second.endswith("… #1")
-
-
-def test_names_are_short():
     long = [{"model": LogisticRegression(C=c), "weights": list(range(c, 999))} for c in (1, 2)]
     for name in candidate_names(long, MODEL):
         assert len(name) <= 60
         assert name.endswith("…")
-    assert all("\n" not in name for name in candidate_names(long, MODEL))
+        assert "\n" not in name
 
 
 def test_the_class_of_all_candidates():

@@ -82,8 +82,7 @@ def test_the_command_line_says_it_once_for_all_models(tmp_path, monkeypatch, cap
     assert "3 of one_a.npy with 17 of one_b.npy" in errors
 
 
-def test_of_many_objects_the_compared_ones_are_named(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_of_many_objects_the_compared_ones_are_named():
     a = MODEL.decision_function(X[1200:1600])
     some, rows = compared_objects(len(a)), np.arange(len(a))
     i, j = some[[30, 90]]
@@ -91,16 +90,8 @@ def test_of_many_objects_the_compared_ones_are_named(tmp_path, monkeypatch, caps
     rows[[i, j]] = j, i
     b = a[rows] + np.random.default_rng(0).normal(scale=0.01, size=a.shape)
     (said,) = doubts_of_pairing(a, b, "a.npy", "b.npy")
-    assert (
-        f"2 of 150 rows that resemble another object's row much more than their own ({i} of"
-        in said
-    )
-    scores = {"a": a, "b": b, "val": MODEL.decision_function(ROWS), "y": LABELS}
-    for name, values in scores.items():
-        np.save(f"{name}.npy", values)
-    files = ["a.npy", "b.npy", "--validation", "val.npy", "--labels", "y.npy"]
-    assert main(["expect", *files]) == 0
-    assert said in " ".join(capsys.readouterr().err.split())
+    named = "2 of 150 rows that resemble another object's row much more than their own"
+    assert f"{named} ({i} of" in said
 
 
 def test_units_do_not_matter_and_few_pairs_and_other_columns_are_not_looked_at():

@@ -635,27 +635,19 @@ def test_an_error_of_an_estimator_has_its_name_and_its_rows():
     assert caught.value.__notes__ == ["The predictions of wide for X_val failed."]
 
 
-@pytest.mark.parametrize("scoring", ["accuracy", "neg_log_loss"])
-def test_results_of_three_sites_say_what_a_search_says_of_a_new_one(scoring):
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_results_of_three_sites_say_what_a_search_says_of_a_new_one():
     X, y = load_wine(return_X_y=True)
     rng = np.random.default_rng(0)
     train, val, a = (np.flatnonzero(np.arange(len(y)) % 3 == k) for k in range(3))
     noise = [rng.normal(size=X[a].shape) * X.std(axis=0) for _ in range(3)]
     sites = {f"site{i}": (X[a], X[a] + (0.3 + 0.2 * i) * x) for i, x in enumerate(noise)}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        search = PASearchCV(GaussianNB(), {}, scoring=scoring, cv=[(train, val)]).fit(
-            X, y, paired=sites
-        )
-        model = GaussianNB().fit(X[train], y[train])
-        found = [
-            expected_score(model, *pairs, X[val], y[val], scoring=scoring)
-            for pairs in sites.values()
-        ]
-    bounds = (0, 1) if scoring == "accuracy" else (-np.inf, 0)
-    ends = new_site_interval(found, bounds=bounds)
+    search = PASearchCV(GaussianNB(), {}, cv=[(train, val)]).fit(X, y, paired=sites)
+    model = GaussianNB().fit(X[train], y[train])
+    found = [expected_score(model, *pairs, X[val], y[val]) for pairs in sites.values()]
     table = search.cv_results_
-    assert ends == pytest.approx([table[f"new_site_{end}"][0] for end in ("low", "high")])
-    if scoring == "accuracy":  # given sizes are taken, and none are those of the pairs
-        scores, sizes = [one.score for one in found], [9, 99, 9]
-        assert new_site_interval(found, sizes) == pytest.approx(new_site_interval(scores, sizes))
+    ends = pytest.approx([table[f"new_site_{end}"][0] for end in ("low", "high")])
+    assert new_site_interval(found) == ends
+    # Given sizes are taken, and none are those of the pairs.
+    scores, sizes = [one.score for one in found], [9, 99, 9]
+    assert new_site_interval(found, sizes) == pytest.approx(new_site_interval(scores, sizes))
