@@ -140,11 +140,6 @@ def test_wrong_files_are_named_before_work_is_lost(position, value, said, refuse
     assert re.match(said, refused(*replaced(position, "wrong.npy")))
 
 
-def test_standard_input_is_read_once(refused):
-    message = refused("-", "b.npy", "--validation", "val.npy", "--labels", "-")
-    assert message.startswith("-: expected once")
-
-
 def test_few_pairs_and_the_same_scores_are_noticed(run):
     for name in "ab":
         np.save(f"few_{name}.npy", SCORES[name][:5])

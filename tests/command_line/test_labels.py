@@ -138,13 +138,6 @@ def test_bytes_in_another_encoding_are_shown(refused):
     assert re.match(r"y.npy: expected names .*, got '\\\\xf6l' in row \d", refused("y.npy"))
 
 
-def test_names_of_columns_in_parquet(right):
-    pytest.importorskip("pyarrow")
-    pd.DataFrame(A, columns=COLUMNS).to_parquet("a.parquet")
-    np.save("y.npy", NAMED)
-    assert right("a.parquet", "b.npy", "--labels", "y.npy") == RIGHT
-
-
 def test_columns_without_names_are_in_sorted_order(right, run):
     np.save("y.npy", np.array(["cat", "dog", "eel"])[Y])
     assert right("a.npy", "b.npy", "--labels", "y.npy") == RIGHT

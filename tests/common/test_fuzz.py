@@ -28,7 +28,6 @@ from pa_select import (
     posterior_agreement,
 )
 from pa_select.command_line.command import main
-from pa_select.command_line.files import InputError, Table, read_table
 
 TIMES = int(os.environ.get("PA_SELECT_FUZZ", "1"))
 
@@ -396,24 +395,10 @@ def files(draw):
     return bytes(content[: draw(st.just(None) | st.integers(0, len(content)))])
 
 
-@examples(100)
-@given(content=files(), header=st.sampled_from([None, None, True, False]))
-def test_readers_refuse_what_they_cannot_read(content, header, tmp_path_factory):
-    path = str(tmp_path_factory.getbasetemp() / "any file")
-    with open(path, "wb") as file:
-        file.write(content)
-    table, said = outcome(lambda: read_table(path, header), InputError)
-    if said is not None:
-        assert re.fullmatch(rf"{re.escape(path)}: .*(expected|needed).*", said), said
-    else:
-        assert isinstance(table, Table)
-        assert isinstance(table.values, np.ndarray)
-
-
 FLAGS = st.lists(st.sampled_from(["--json", "--probabilities", "--header", "--no-header"]))
 
 
-@examples(25)
+@examples(50)
 @given(contents=st.tuples(files(), files(), st.none() | files()), flags=FLAGS)
 def test_the_command_refuses_what_it_cannot_use(contents, flags, tmp_path_factory):
     names = [str(tmp_path_factory.getbasetemp() / name) for name in ("one", "two", "labels")]

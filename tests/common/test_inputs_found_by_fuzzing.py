@@ -37,6 +37,8 @@ TWO = [[frame] * 2 for frame in FRAMES]
 TURNED_ROWS, MOVED = FRAMES[1][::-1], FRAMES[1][[1, 0, 2]]
 WEIGHT = pd.Series([1.0, 2, 3, 4])
 TURNED = WEIGHT[::-1]
+FREQUENCIES = pd.Series([0, 1, 1, 2, 2, 2]).value_counts(normalize=True)
+SORTED = [1 / 6, 1 / 3, 1 / 2]
 LABELS = pd.Series([0, 1, 2, 0])
 BACKWARDS = pd.Series(["u", "v", "v", "w"])[::-1]
 MASKED = np.ma.masked_greater(A, 3)
@@ -115,6 +117,7 @@ REFUSED = {
     "of a kernel": ("sample_weight", lambda: pa_kernel(*FRAMES, 1, sample_weight=TURNED)),
     "groups": ("groups", lambda: pa(*FRAMES, groups=BACKWARDS)),
     "of a bootstrap": ("groups", lambda: bootstrap_agreement(pa(*FRAMES), 9, groups=BACKWARDS)),
+    "prior": (r"prior: .* in the order of .*index \[2, 1, 0\]", lambda: pa(prior=FREQUENCIES)),
     "labels": ("y", lambda: pa(*FRAMES).decompose(LABELS[::-1])),
     "labels of confidence": ("y", lambda: pa(*FRAMES).confidence(LABELS[::-1])),
     "rows": (r"list_of_scores\[1\].*rows", lambda: agreement_matrix([FRAMES[0], TURNED_ROWS])),
@@ -218,6 +221,8 @@ SAME = {
     "weights whose sign is to be turned": (
         lambda: score(A, sample_weight=negative(WEIGHT)), lambda: score(A, sample_weight=WEIGHT)),
     "a prior": (lambda: score(A, prior=negative(PRIOR)), lambda: score(A, prior=PRIOR)),
+    "a prior of pandas": (
+        lambda: score(A, prior=FREQUENCIES.sort_index()), lambda: score(A, prior=SORTED)),
     "a beta": (lambda: pa_kernel(A, B, negative([1])), lambda: pa_kernel(A, B, [1.0])),
     **{
         f"parts of {dtype}": (
@@ -238,14 +243,6 @@ def test_gives_the_same(what):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert one() == other()
-
-
-def test_prior_of_pandas_in_another_order_is_named():
-    frequencies = pd.Series([0, 1, 1, 2, 2, 2]).value_counts(normalize=True)
-    with pytest.raises(ValueError, match=r"prior: .* in the order of .* index \[2, 1, 0\]"):
-        posterior_agreement(A, B, prior=frequencies)
-    found = posterior_agreement(A, B, prior=frequencies.sort_index())
-    assert found.score == posterior_agreement(A, B, prior=[1 / 6, 2 / 6, 3 / 6]).score
 
 
 class _Stream(IterableDataset):

@@ -219,16 +219,6 @@ def test_a_run_survives_being_stopped(dataset, kills, few, run, folder, stopped,
     assert contents(tmp_path / "output") == contents(tmp_path / "whole")
 
 
-def test_an_output_is_not_overwritten(run, data, tmp_path, capsys):
-    (tmp_path / "output").mkdir()
-    with pytest.raises(SystemExit):
-        run("mnist", data)
-    assert "is there; --resume goes on with it" in capsys.readouterr().err
-    with pytest.raises(SystemExit):
-        run("mnist")
-    assert "--output: expected a folder with results, got none in" in capsys.readouterr().err
-
-
 def test_digits_on_the_disk_are_those_in_memory(study, tmp_path):
     levels = np.where(Y[:1100] % 2, "red", "blue")
     factors = {"hue": levels, "position": "UL"}
@@ -414,9 +404,13 @@ def test_no_layer_but_the_last_is_left_as_it_was(study, resnets, tmp_path):
 def test_what_cannot_be_trained_is_refused_before_data_are_read(
     run, data, tmp_path, monkeypatch, capsys
 ):
-    with pytest.raises(SystemExit):
-        run("cifar10", data, "--size=64")
-    assert "--size: expected 32 for cifar10, got 64" in capsys.readouterr().err
+    for given, said in (
+        (("mnist",), "--output: expected a folder with results, got none in"),
+        (("cifar10", data, "--size=64"), "--size: expected 32 for cifar10, got 64"),
+    ):
+        with pytest.raises(SystemExit):
+            run(*given)
+        assert said in capsys.readouterr().err
     torch.save({}, tmp_path / "weights.pt")
     with pytest.raises(SystemExit, match="--weights: expected 0"):
         run("mnist", data, f"--weights={tmp_path / 'weights.pt'}")
@@ -425,4 +419,8 @@ def test_what_cannot_be_trained_is_refused_before_data_are_read(
     monkeypatch.setitem(sys.modules, "torchvision", None)
     with pytest.raises(SystemExit, match="--network: expected torchvision for resnet18 and torch"):
         run("mnist", data, "--network=resnet18")
-    assert not (tmp_path / "output").exists()
+    (tmp_path / "output").mkdir()  # which is not overwritten
+    with pytest.raises(SystemExit):
+        run("mnist", data)
+    assert "is there; --resume goes on with it" in capsys.readouterr().err
+    assert not list((tmp_path / "output").iterdir())

@@ -174,17 +174,6 @@ def test_a_new_site_is_not_met_with_a_constant(selection):
     assert not table["eligible"][0]
 
 
-@pytest.mark.parametrize("selection", ["guarded", "worst_environment", "score"])
-def test_if_nothing_was_learnt_every_rule_warns(selection):
-    data, y, site = new_sites(0)
-    data[:, 0] = data[:, 1]
-    search = PASearchCV(MODEL, NEW_SITES, cv=LeaveOneGroupOut(), selection=selection)
-    message = "alone decides|ignore the features, 0.5375, by 2 .* nor is any"
-    with pytest.warns(UserWarning, match=message) as caught:
-        search.fit(data, y, environments=site)
-    assert caught[0].filename == __file__
-
-
 def test_the_error_of_whole_environments_is_that_of_their_rows():
     data, y, site = new_sites(0)
     search = PASearchCV(MODEL, NEW_SITES, cv=LeaveOneGroupOut()).fit(data, y, environments=site)

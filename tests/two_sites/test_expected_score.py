@@ -13,12 +13,10 @@ from scipy.optimize import minimize_scalar
 from scipy.sparse import csr_array
 from scipy.special import expit, log_softmax, logsumexp, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.datasets import load_wine
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import get_scorer, log_loss, make_scorer
 from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
@@ -635,19 +633,11 @@ def test_an_error_of_an_estimator_has_its_name_and_its_rows():
     assert caught.value.__notes__ == ["The predictions of wide for X_val failed."]
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_results_of_three_sites_say_what_a_search_says_of_a_new_one():
-    X, y = load_wine(return_X_y=True)
-    rng = np.random.default_rng(0)
-    train, val, a = (np.flatnonzero(np.arange(len(y)) % 3 == k) for k in range(3))
-    noise = [rng.normal(size=X[a].shape) * X.std(axis=0) for _ in range(3)]
-    sites = {f"site{i}": (X[a], X[a] + (0.3 + 0.2 * i) * x) for i, x in enumerate(noise)}
-    search = PASearchCV(GaussianNB(), {}, cv=[(train, val)]).fit(X, y, paired=sites)
-    model = GaussianNB().fit(X[train], y[train])
-    found = [expected_score(model, *pairs, X[val], y[val]) for pairs in sites.values()]
-    table = search.cv_results_
-    ends = pytest.approx([table[f"new_site_{end}"][0] for end in ("low", "high")])
-    assert new_site_interval(found) == ends
+def test_results_of_three_sites_are_read_with_their_numbers_of_pairs():
+    model, a, b, X, y = three_classes(7, 30)
+    found = [expected_score(model, a, a + k * (b - a), X, y) for k in (1, 2, 3)]
+    scores = [one.score for one in found]
     # Given sizes are taken, and none are those of the pairs.
-    scores, sizes = [one.score for one in found], [9, 99, 9]
-    assert new_site_interval(found, sizes) == pytest.approx(new_site_interval(scores, sizes))
+    for given, sizes in ((None, [30, 30, 30]), ([9, 99, 9], [9, 99, 9])):
+        expected = new_site_interval(scores, sizes)
+        assert new_site_interval(found, given) == pytest.approx(expected)

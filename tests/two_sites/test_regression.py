@@ -153,15 +153,6 @@ def test_bad_input_is_named():
         expected_score(model, *rows, -y[200:300])
 
 
-def test_one_warning_names_the_models_that_know_nothing_of_the_labels():
-    X, there, y = spectra()
-    models = {name: DummyRegressor().fit(X, y) for name in "abcde"}
-    rows = X[300:], there[300:], X[200:300], y[200:300]
-    with pytest.warns(UserWarning, match="predictions of a, b, c and 2 others") as caught:
-        expected_score(models, *rows)
-    assert len(caught) == 1
-
-
 @pytest.mark.parametrize(("scoring", "tails", "least"), [(RMSE, 50, 0.93), (MAE, 3, 0.92)])
 def test_the_interval_covers_the_worst_change(scoring, tails, least):
     held = held_truths(scoring, tails)

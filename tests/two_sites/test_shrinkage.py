@@ -52,15 +52,6 @@ def test_the_formula(given):
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
-@given(candidates())
-def test_a_shrunk_score_lies_between_the_score_and_what_posteriors_say(given):
-    score, error, level, _ = given
-    centre = (score - level)[near_best(score, error, np.full(len(score), True))].mean()
-    found, ends = shrunk_scores(*given), np.sort([score, level + centre], axis=0)
-    assert np.all(found >= ends[0] - 1e-12)
-    assert np.all(found <= ends[1] + 1e-12)
-
-
 @pytest.mark.parametrize("unknown", [0, 1, 2, 3])
 def test_what_is_unknown_of_one_candidate_does_not_touch_the_others(unknown):
     columns = [
