@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import accuracy_score, make_scorer
+from sklearn.metrics import accuracy_score, get_scorer, make_scorer
 
 from pa_select import expected_score
 from pa_select.command_line import expect
@@ -238,6 +238,11 @@ def test_the_parts_are_folds_of_the_rows_with_halves_of_the_pairs():
     np.testing.assert_allclose(both - both.mean(0), of_rows - of_rows.mean(0), atol=1e-9)
     apart = found.scores_a[:100] / 40 - found.scores_b[:100] / 40
     assert np.ptp(apart, axis=0).min() > 0
+    # The log-loss needs a row of every class in each fold.
+    rows = np.r_[np.flatnonzero(Y_VAL == 2)[:1], np.flatnonzero(Y_VAL < 2)]
+    few = [RecordedClassifier(np.arange(3), x.scores[rows], x.predicted[rows]) for x in val]
+    given = NAMES, [few, a, b], Y_VAL[rows], get_scorer("neg_log_loss"), "self"
+    assert of_outputs(Classification(), *given).posterior() is None
 
 
 def test_one_labelled_row_has_no_parts(run, of_two):

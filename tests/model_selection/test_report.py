@@ -269,6 +269,9 @@ def test_if_no_other_candidate_can_be_told_from_the_chosen_none_is_named(with_pa
     search = changed(with_pairs, not_told_apart=np.arange(3) != with_pairs.best_index_)
     text = text_of(search)
     assert "None of the 2 others can be told from this candidate." in text
+    # The weights tell two of the three apart.
+    explained = "and tell fewer candidates apart."
+    assert (explained in text, explained in text_of(with_pairs)) == (True, False)
     advice = text.split("What to do next")[1]
     assert advice.startswith("The expected accuracy of none of the 2 others can be told from that")
     # What is known beyond four points is below the pictures.

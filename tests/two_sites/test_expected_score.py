@@ -200,8 +200,11 @@ def test_the_fits_of_a_thousand_classes_cost_few_softmaxes(monkeypatch):
 class Scores(ClassifierMixin, BaseEstimator):
     """Its rows are scores of classes."""
 
-    def __init__(self, n_classes=4):
-        self.classes_ = np.arange(n_classes)
+    def __init__(self):
+        self.classes_ = np.arange(4)
+
+    def fit(self, X, y):
+        return self
 
     def decision_function(self, X):
         return X
@@ -235,6 +238,10 @@ def test_labels_without_a_score_decide_nothing(low, n_rows):
     assert found.score == pytest.approx(known.score, abs=0.01)
     assert found.beta == pytest.approx(known.beta, rel=0.2)
     (message,) = found_warnings
+    search = PASearchCV(Scores(), {}, cv=3)
+    in_rows = f"X: expected a score .* {n_rows} of 300 rows, the first in row {rows[0]}[.]"
+    with pytest.warns(UserWarning, match=in_rows):
+        search.fit(labelled, y, paired=(a, b))
     assert f"in {n_rows} of 300 rows, the first in row {rows[0]}." in message
     assert "log((1 - sum of the known ones) / number of missing classes)" in message
 
