@@ -164,15 +164,6 @@ def test_wrong_candidates_are_refused_before_any_fit(made, message):
         made.set_params(error_score="raise").fit(X, Y)
 
 
-def test_a_pipeline_takes_the_parameters_of_its_steps_and_no_misspelt_ones():
-    model = Pipeline([("model", Unfittable())])
-    grid = {"model__depth": [1]}
-    with pytest.raises(TypeError, match="got 'enviroments'. Did you mean 'environments'"):
-        PASearchCV(model, grid, error_score="raise").fit(X, Y, enviroments=HALVES)
-    with pytest.raises(AssertionError, match="a fit before the check"):
-        PASearchCV(model, grid, error_score="raise").fit(X, Y, model__sample_weight=np.ones(150))
-
-
 def test_a_parameter_of_the_estimator_may_be_called_target():
     class TakesTarget(Unfittable):
         def fit(self, X, y, target):
@@ -186,6 +177,7 @@ def test_a_parameter_of_the_estimator_may_be_called_target():
     ("given", "message"),
     [
         ({"domains": HALVES}, "got 'domains'[.] Did you mean 'environments'"),
+        ({"enviroments": HALVES}, "got 'enviroments'. Did you mean 'environments'"),
         ({"model__domains": HALVES}, "got 'model__domains'[.]$"),
         ({"modle__sample_weight": np.ones(150)}, "got 'modle__sample_weight'"),
         ({"sample_weight": np.ones(150)}, "Did you mean 'model__sample_weight'[?]"),
@@ -199,6 +191,8 @@ def test_a_pipeline_passes_nothing_on_that_no_step_takes(given, message):
     inside = GridSearchCV(model, {"model__depth": [1]})
     with pytest.raises(TypeError, match="got '"):
         PASearchCV(inside, {}, error_score="raise").fit(X, Y, **given)
+    with pytest.raises(AssertionError, match="a fit before the check"):
+        PASearchCV(model, {}, error_score="raise").fit(X, Y, model__sample_weight=np.ones(150))
 
 
 def test_what_is_not_x_or_y_is_given_by_name():

@@ -122,17 +122,12 @@ def test_groups_stay_together():
     for rows in search.fold_rows_:
         held_out = np.unique(groups[rows[0]])
         assert len(rows[0]) == np.isin(groups, held_out).sum()
+    for given in ({}, {"groups": groups}):
+        halves = PASearchCV(MODEL, GRID, pairing="split-half", cv=3).fit(X, Y, **given)
+        assert halves.n_splits_ == 6
+        assert set(halves.cv_results_["n_pairs"]) == {len(Y)}
     cv = [GroupKFold(3), GroupKFold(3, shuffle=True, random_state=0)]
     assert PASearchCV(MODEL, GRID, cv=cv).fit(X, Y, groups=groups).n_splits_ == 6
-
-
-def test_split_half_compares_the_halves_of_the_training_rows():
-    search = PASearchCV(MODEL, GRID, pairing="split-half", cv=3).fit(X, Y)
-    assert search.n_splits_ == 6
-    assert set(search.cv_results_["n_pairs"]) == {len(Y)}
-    groups = np.arange(len(Y)) // 4
-    grouped = PASearchCV(MODEL, GRID, pairing="split-half", cv=3).fit(X, Y, groups=groups)
-    assert grouped.n_splits_ == 6
 
 
 @pytest.mark.filterwarnings("ignore:(No candidate|The least populated class)")  # few rows
