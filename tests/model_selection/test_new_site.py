@@ -196,6 +196,8 @@ def test_a_constant_is_not_chosen_for_varying_little():
         "new_site_high": np.array([0.42, 0.9]),
     }
     assert BestAtNewSite()(table) == 1
+    with pytest.raises(ValueError, match="score: expected a metric .* got 'auc'"):
+        BestAtNewSite("auc")({"params": [{}], "mean_test_auc": np.ones(1)})
     grid = {"min_samples_leaf": [1, len(y)]}
     search = PASearchCV(constant, grid, cv=LeaveOneGroupOut(), selection="new_site")
     assert search.fit(X, y, environments=SITES).best_params_ == {"min_samples_leaf": 1}
@@ -215,11 +217,6 @@ def test_the_rule_needs_three_sites_before_any_fit(data):
     rows = slice(None, None, 2) if data == "pairs of two" else slice(None)
     with pytest.raises(ValueError, match="selection: expected at least 3 env.* 'new_site'"):
         trees(cv=cv, selection="new_site").fit(X[rows], y[rows], **given)
-
-
-def test_the_rule_says_which_metric_has_no_sites():
-    with pytest.raises(ValueError, match="score: expected a metric .* got 'auc'"):
-        BestAtNewSite("auc")({"params": [{}], "mean_test_auc": np.ones(1)})
 
 
 def test_the_rule_chooses_by_pairs_of_three_sites():
