@@ -302,6 +302,8 @@ def test_each_model_has_one_line(run):
 def test_files_of_several_models_are_checked(refused, of_two):
     options, _ = of_two
     assert refused("a.npy", *options).startswith("--model: expected all files behind --model")
+    message = refused("-", "b.npy", "--validation", "val.npy", "--labels", "-")
+    assert message.startswith("-: expected once")
     twice = [*options, *options[2:7]]
     assert (
         refused(*twice) == "--model: expected different names of models, got plain, shrunk, plain."
