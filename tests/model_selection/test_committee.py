@@ -77,6 +77,16 @@ def test_the_doors_agree(fitted):
     assert around.search_.best_estimator_.metric is None
 
 
+def test_the_doors_agree_on_classes_that_are_easy():
+    easy, grid = X + 1e3 * Y[:, None], {"n_neighbors": [1, 3, 5]}
+    one = PACommittee(grid_search(KNeighborsClassifier(), grid)).fit(easy, Y)
+    other = PASearchCV(KNeighborsClassifier(), grid, cv=CV, refit="committee", tol=0.1)
+    other.fit(easy, Y)
+    assert np.isfinite(one.betas_).all()
+    np.testing.assert_allclose(one.betas_, other.best_estimator_.betas_, rtol=1e-9)
+    np.testing.assert_allclose(one.predict_proba(easy), other.predict_proba(easy), atol=1e-12)
+
+
 def test_members_are_the_candidates_with_a_tenth_of_the_largest_weight(fitted):
     weights = fitted.posterior_.weights
     kept = np.flatnonzero(weights >= 0.1 * weights.max())

@@ -79,14 +79,13 @@ def test_nothing_is_said_of_sites_that_were_seen_or_are_two(cv, sites):
     assert ("three are needed" in text) == (cv != 3)
 
 
-def test_sites_of_one_row_count_little():
+def test_sites_of_one_row_count_little_and_those_without_a_score_are_left_out():
     scores = np.array([[0.8, 0.7], [0.9, 0.85], [0.85, 0.8], [0.9, 0.9], [0.0, 1.0]])
-    few = new_site_columns("score", scores, np.array([90, 80, 99, 85, 1.0]), of_regressors=False)
-    many = new_site_columns("score", scores, np.full(5, 90.0), of_regressors=False)
+    few, many = (
+        new_site_columns("score", scores, np.array([90, 80, 99, 85, last]), of_regressors=False)
+        for last in (1.0, 90.0)
+    )
     assert (few["new_site_low"] > many["new_site_low"] + 0.1).all()
-
-
-def test_sites_without_a_score_are_left_out_and_candidates_without_one_have_none():
     scores = np.array([[0.8, 0.7], [0.9, np.nan], [0.85, 0.8], [np.nan, np.nan]])
     sizes = np.array([50, 60, 70, 80.0])
     table = new_site_columns("auc", scores, sizes, of_regressors=False)

@@ -171,10 +171,11 @@ def test_without_an_adapter_the_error_names_the_columns():
 
 
 def test_columns_in_another_order_are_refused_also_with_an_adapter():
+    turned = FRAME_A[NAMES[::-1]] + 1
     with pytest.raises(ValueError, match=r"in their order.* cure is paired\[1\]\[paired\[0\].col"):
-        searched((FRAME_A, FRAME_A[NAMES[::-1]] + 1), X=FRAME)
+        searched((FRAME_A, turned), X=FRAME)
     with pytest.raises(ValueError, match="X_b: expected the columns of X_a in their order"):
-        SiteAdapter().fit(FRAME_A[NAMES[::-1]], FRAME_A)
+        SiteAdapter().fit(turned, FRAME_A)
 
 
 @pytest.mark.parametrize(("adapter", "told"), [("ridge", True), (None, False)])

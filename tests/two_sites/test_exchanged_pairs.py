@@ -55,13 +55,9 @@ def test_what_does_not_belong_together_is_said(door, order):
 
 
 def test_exchanged_objects_are_named():
-    said = {
-        "two exchanged": "got 2 of 40 rows .*3 of X_a with 17 of X_b, 17 of X_a with 3 of X_b",
-        "half in a circle": "got 20 of 40 rows .*0 of X_a with 1 of X_b.* and 17 more",
-    }
-    for order, words in said.items():
-        with pytest.warns(UserWarning, match=words):
-            SiteAdapter().fit(B[ORDERS[order]], A)
+    words = "got 20 of 40 rows .*0 of X_a with 1 of X_b.* and 17 more"
+    with pytest.warns(UserWarning, match=words):
+        SiteAdapter().fit(B[ORDERS["half in a circle"]], A)
 
 
 def test_the_command_line_says_it_once_for_all_models(tmp_path, monkeypatch, capsys):
