@@ -6,53 +6,42 @@ from pathlib import Path
 
 import pytest
 
+pd = pytest.importorskip("pandas")
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 
 
-@pytest.fixture
-def run(monkeypatch, tmp_path):
-    """Run an example with options, and read the table that it writes."""
-    pd = pytest.importorskip("pandas")
-    matplotlib = pytest.importorskip("matplotlib")
-    matplotlib.use("agg")
-
-    def run(name, *options):
-        table = tmp_path / "table.csv"
-        monkeypatch.setattr(sys, "argv", [name, *options, "--table", str(table)])
-        runpy.run_path(str(EXAMPLES / name))
-        matplotlib.pyplot.close("all")
-        return pd.read_csv(table)
-
-    return run
-
-
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_epochs_are_selected_and_their_trainings_remembered(run, tmp_path):
+def test_epochs_are_selected_and_their_trainings_remembered(monkeypatch, tmp_path):
     pytest.importorskip("mlxtend")
-    settings, memory = tmp_path / "settings.csv", tmp_path / "memory"
-    options = [
-        "plot_epoch_selection_under_shift.py",
-        *("--seeds=1", "--epochs=3", "--learners=LISA"),
-        *(f"--settings={settings}", f"--memory={memory}"),
-    ]
-    table = run(*options)
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("agg")
+    script, memory = "plot_epoch_selection_under_shift.py", tmp_path / "memory"
+    settings, written = tmp_path / "settings.csv", tmp_path / "table.csv"
+    options = ["--seeds=1", "--epochs=3", "--learners=LISA", f"--memory={memory}"]
+    options += [f"--settings={settings}", f"--table={written}"]
+    monkeypatch.setattr(sys, "argv", [script, *options])
+
+    def run():
+        runpy.run_path(str(EXAMPLES / script))
+        matplotlib.pyplot.close("all")
+        return pd.read_csv(written)
+
+    table = run()
     assert table["learner"].tolist() == ["LISA"] * 2
     assert table["thesis: PA"].notna().tolist() == [True, False]
     assert table["accuracy"].between(0, 100).all()
-    pd = pytest.importorskip("pandas")
     by_setting = pd.read_csv(settings)
     assert by_setting.groupby("experiment").size().tolist() == [5, 5]
     kept = {path: path.stat().st_mtime_ns for path in memory.rglob("output.pkl")}
     assert len(kept) == 6
-    pd.testing.assert_frame_equal(run(*options), table)
+    pd.testing.assert_frame_equal(run(), table)
     assert {path: path.stat().st_mtime_ns for path in memory.rglob("output.pkl")} == kept
 
 
 @pytest.fixture
 def by_width():
-    pd = pytest.importorskip("pandas")
     return pd.read_csv(ROOT / "docs" / "figures" / "double_descent.csv", index_col="width")
 
 
@@ -82,7 +71,6 @@ def test_equally_accurate_classifiers_agree_differently(by_width):
 
 
 def test_accuracy_of_54_networks_before_and_after():
-    pd = pytest.importorskip("pandas")
     stats = pytest.importorskip("scipy.stats")
     networks = pd.read_csv(
         EXAMPLES / "data" / "robustness_measures" / "networks.csv.gz", index_col=0
@@ -107,7 +95,6 @@ def test_accuracy_of_54_networks_before_and_after():
 
 
 def test_agreement_predicts_the_losses_of_the_nets_of_the_study():
-    pd = pytest.importorskip("pandas")
     table = pd.read_csv(ROOT / "docs" / "figures" / "small_nets_study.csv", index_col=0)
     tau = table.map(lambda cell: float(cell.split(" ")[0]))
     for shift in ("noise", "turned", "PGD"):
