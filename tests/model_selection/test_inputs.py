@@ -78,7 +78,7 @@ def search(**params):
         ({"environments": np.zeros(150)}, "environments: expected at least two, got only .*0.0"),
         ({"environments": [None] * 150}, "environments: expected a value for each row"),
         ({"X": FRAME, "environments": LATER}, r"environments: .* none for 0 .*Give env.*numpy"),
-        ({"X": FRAME, "environments": TWICE}, "environments: expected a unique index, got 0 seve"),
+        ({"X": FRAME, "environments": TWICE}, "environments: expected a unique index, got 0"),
         ({"X": FRAME, "y": pd.Series(Y)[::-1]}, "y: expected the rows of X in their order"),
         ({"X": FRAME, "groups": pd.Series(HALVES)[::-1]}, "groups: .* got another order"),
         ({"X": FRAME, "sample_weight": pd.Series(HALVES)[::-1]}, "sample_weight: .*another"),

@@ -306,7 +306,7 @@ def test_a_search_stops_at_once_at_views_and_environments_that_fail(scorer, mess
         (PAScorer(views=lambda X: X[1:]), (X, Y), "views: expected a view of each of 150 rows of"),
         (PAScorer(views=FRAME), (X, Y), "X must be a pandas DataFrame, got ndarray"),
         (PAScorer(views=FRAME[1:]), (FRAME, Y), r"none for 'flower 0' \(1 of 150"),
-        (PAScorer(views=TWICE), (FRAME, Y), "views: expected a unique index, got 'flower 0' seve"),
+        (PAScorer(views=TWICE), (FRAME, Y), "views: expected a unique index, got 'flower 0'"),
         (PAScorer(), (X, None), r"y: expected labels .*, got None\. .* needs no make_scorer"),
         (PAScorer(), (X[:1], Y[:1]), "y: expected a class with at least two rows"),
         (PAScorer("environments"), (X, Y), "environments: expected one for each row"),
