@@ -245,6 +245,9 @@ def test_a_committee_is_one_more_model_at_the_other_site():
     assert one.committee_score_ == pytest.approx(alone.best_score_)
     for name in ("expected_score_", "expected_score_se_", "expected_interval_"):
         assert getattr(one, name) == pytest.approx(getattr(alone, name), rel=1e-12), name
+    # A temperature changes probabilities, and no predicted class.
+    one.set_params(scoring="neg_log_loss").fit(rows, labels, **given)
+    assert one.expected_score_ != one.cv_results_["expected_score"][0]
 
 
 def test_the_committee_of_a_search_has_the_attributes_of_a_fitted_one():

@@ -223,12 +223,13 @@ def test_environments_are_the_groups_of_a_splitter_that_needs_groups():
 def test_a_recall_needs_a_positive_label_and_is_best_for_a_constant():
     data, y, site = new_sites(0)
     labels = np.where(y > 0, "ill", "well")
-    by_recall = PASearchCV(MODEL, {}, cv=2, scoring="recall")
-    with (
-        pytest.warns(UserWarning, match="Scoring failed"),
-        pytest.raises(ValueError, match="^scoring: .*pos_label"),
-    ):
-        by_recall.fit(data, labels, environments=site)
-    by_recall.set_params(scoring=make_scorer(recall_score, pos_label="ill"))
+    by_recall = PASearchCV(MODEL, {}, cv=2)
+    for given in ({"scoring": ["accuracy", "recall"], "refit": "recall"}, {"scoring": "recall"}):
+        with (
+            pytest.warns(UserWarning, match="Scoring failed"),
+            pytest.raises(ValueError, match="^scoring: .*pos_label"),
+        ):
+            by_recall.set_params(**given).fit(data, labels, environments=site)
+    by_recall.set_params(scoring=make_scorer(recall_score, pos_label="ill"), refit=True)
     with pytest.warns(UserWarning, match="always predicting one class gives 1: scoring='balanced"):
         by_recall.fit(data, labels, environments=site)
