@@ -238,11 +238,25 @@ def test_every_format_gives_the_same(kind, stdin, run, monkeypatch):
     assert strict(out)["n_classes"] == 3
 
 
-def test_a_byte_order_mark_is_no_part_of_a_name():
-    WRITERS["csv_excel"]("excel.csv", A)
-    assert read_table("excel.csv").columns == NAMES
-    Path("rows.csv").write_bytes(b"\xef\xbb\xbf1.5,2\r\n3,4\r\n")
-    assert read_table("rows.csv").values.tolist() == [[1.5, 2], [3, 4]]
+@pytest.mark.parametrize(
+    ("text", "columns", "ids", "values"),
+    [
+        # A byte order mark is no part of a name.
+        ("\ufeffcat,dog\r\n1.5,2\r\n3,4\r\n", ["cat", "dog"], None, [[1.5, 2], [3, 4]]),
+        ("\ufeff1.5,2\r\n3,4\r\n", None, None, [[1.5, 2], [3, 4]]),
+        # A table of R may have blanks and decimal commas.
+        ('"a" "b"\n"1" 0,5 1\n"2" 2,5 3\n', ["a", "b"], ["1", "2"], [[0.5, 1], [2.5, 3]]),
+        # Names may have the marks of other files.
+        *((f"a{m}0,a{m}1\n1,2.5\n3,4\n", [f"a{m}0", f"a{m}1"], None, [[1, 2.5], [3, 4]])
+          for m in ";\t "),
+        ("3,1\n5,3\n", None, None, [[3, 1], [5, 3]]),
+    ],
+)  # fmt: skip
+def test_tables_are_read(text, columns, ids, values):
+    Path("table.csv").write_text(text, encoding="utf-8", newline="")
+    found = read_table("table.csv")
+    assert (found.columns, found.ids) == (columns, ids)
+    assert found.values.tolist() == values
 
 
 @pytest.mark.parametrize("place", [None, 0, 1, 2])
@@ -308,21 +322,6 @@ def test_numbers_with_decimal_commas_may_be_quoted(columns, run):
     assert found["score"] == pytest.approx(MARGINAL.score, abs=1e-12)
 
 
-def test_a_table_of_r_may_have_blanks_and_decimal_commas():
-    Path("r.txt").write_text('"a" "b"\n"1" 0,5 1\n"2" 2,5 3\n')
-    found = read_table("r.txt")
-    assert (found.columns, found.ids) == (["a", "b"], ["1", "2"])
-    assert found.values.tolist() == [[0.5, 1], [2.5, 3]]
-
-
-@pytest.mark.parametrize("mark", [";", "\t", " "])
-def test_names_may_have_the_marks_of_other_files(mark):
-    Path("named.csv").write_text(f"a{mark}0,a{mark}1\n1,2.5\n3,4\n")
-    found = read_table("named.csv")
-    assert found.columns == [f"a{mark}0", f"a{mark}1"]
-    assert found.values.tolist() == [[1, 2.5], [3, 4]]
-
-
 def test_the_cells_of_a_large_file_are_never_all_in_memory():
     np.savetxt("large.csv", np.arange(40_000).reshape(-1, 20), "%.9e", ",")
     tracemalloc.start()
@@ -331,20 +330,6 @@ def test_the_cells_of_a_large_file_are_never_all_in_memory():
     tracemalloc.stop()
     assert values[-1, -1] == 39_999
     assert most < 4 * values.nbytes  # strings would take thirteen times as much
-
-
-@pytest.mark.parametrize("names", ["", "u,v,w\n"])
-@pytest.mark.parametrize("mark", [";", "\t"])
-def test_other_marks_between_labels_are_read(names, mark, run):
-    Path("named.csv").write_text(names + "".join(f"{','.join(map(str, row))}\n" for row in A))
-    for file, between in (("usual.csv", ","), ("y.csv", mark)):
-        rows = "".join(f'"{i}"{between}"{"uvw"[y]}"\n' for i, y in enumerate(Y, 1))
-        Path(file).write_text(f'""{between}"x"\n{rows}')
-    usual, found = (
-        run("score", "named.csv", "b.npy", "--labels", file, "--json")[1]
-        for file in ("usual.csv", "y.csv")
-    )
-    assert strict(found) == strict(usual)
 
 
 @pytest.mark.parametrize("name", ['"{}"', '"Mazda RX{}"', "{}", "p{}", "Mazda RX{}"])
@@ -363,29 +348,6 @@ def test_what_r_writes(mark, name, run, refused):
             continue
         assert strict(run("score", "r.csv", "b.npy", "--json")[1])["score"] == MARGINAL.score
         assert read_table("r.csv").ids[-1] == name.format(60).strip('"')
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("u,v\n1,2\nNA,4\n", "got the missing value 'NA' in row 1, column 0 ('u'); leave its row"),
-        ("1.5,2\n1,\n", "got the missing value '' in row 1, column 1; leave its row"),
-        ("u,v\n1,2\n3\n", "expected 2 cells in each line, as in the first, got 1 in row 1."),
-        ("u;v\n1;2\n5;6\n3;4;5\n", "as in the first, got 3 in row 2."),
-        ("u,v\n1,2\n# note\n3,4\n", "got a comment in line 3; delete"),
-        ('# made by "x" y\nu,v\n1,2\n', "got a comment in line 1; delete"),
-        ("# made by a program\nu,v\n1,2\n", "got a comment in line 1; delete"),
-        ("  % MATLAB\n1,2\n3,4\n", "got a comment in line 1; delete lines that begin with %"),
-        ("// note\n1,2\n3,4\n", "got a comment in line 1; delete lines that begin with //"),
-        ("sep=;\nu;v\n1;2\n", "in line 1; delete lines that begin with sep="),
-        ("u,v,y\n0.2,0.8,v\n", "got 'v' in row 0, column 2 ('y'); if this column has labels"),
-        ("u,v\n1_0,2\n", "got '1_0' in row 0, column 0 ('u')"),
-        ("0.2;0.8;big dog\n", "got 'big dog' in row 0, column 2; if this column has labels"),
-    ],
-)
-def test_rows_that_are_no_numbers_are_named(text, said, refused):
-    Path("wrong.csv").write_text(text)
-    assert said in refused("score", "wrong.csv", "b.npy")
 
 
 def test_a_terminal_obeys_no_name(run, refused):
@@ -575,27 +537,6 @@ def test_a_first_line_of_whole_numbers_is_not_guessed(refused, run):
     assert "in line 1, got '-1,1', which may be either" in refused(
         "score", "signs.csv", "signs.csv"
     )
-    Path("falling.csv").write_text("3,1\n5,3\n")
-    assert read_table("falling.csv").values.tolist() == [[3, 1], [5, 3]]
-
-
-@pytest.mark.parametrize(
-    "write",
-    [
-        lambda: np.save("labels", Y.astype(np.uint8)),
-        lambda: np.save("labels", Y[:, None].astype(float)),
-        lambda: np.savetxt("labels", Y, fmt="%d"),
-        lambda: pd.Series(Y, name="y").to_csv("labels"),
-        lambda: pd.Series(Y, name="y").to_csv("labels", index=False),
-    ],
-)
-def test_labels_of_every_format(write, run):
-    write()
-    if Path("labels.npy").exists():
-        os.rename("labels.npy", "labels")
-    out = run("score", "a.npy", "b.npy", "--labels", "labels", "--json")[1]
-    right = strict(out)["decomposition"]["agree_right"]
-    assert right["n_pairs"] == MARGINAL.decompose(Y)["agree_right"].n_pairs
 
 
 def content(text):
@@ -636,6 +577,18 @@ WRONG = [
     (lambda path: pickle.dump(Pickled(), path), "pickles are never loaded"),
     (lambda path: write_zip(path, "data.pkl", b"x"), "instead of torch.save"),
     (lambda path: write_zip(path, "x.npy", b"x"), "npz file|got other bytes"),
+    (content(b"u,v\n1,2\nNA,4\n"), r"value 'NA' in row 1, column 0 \('u'\); leave its row"),
+    (content(b"1.5,2\n1,\n"), "got the missing value '' in row 1, column 1; leave its row"),
+    (content(b"u;v\n1;2\n5;6\n3;4;5\n"), "as in the first, got 3 in row 2"),
+    (content(b"u,v\n1,2\n# note\n3,4\n"), "got a comment in line 3; delete"),
+    (content(b'# made by "x" y\nu,v\n1,2\n'), "got a comment in line 1; delete"),
+    (content(b"# made by a program\nu,v\n1,2\n"), "got a comment in line 1; delete"),
+    (content(b"  % MATLAB\n1,2\n3,4\n"), "comment in line 1; delete lines that begin with %"),
+    (content(b"// note\n1,2\n3,4\n"), "comment in line 1; delete lines that begin with //"),
+    (content(b"sep=;\nu;v\n1;2\n"), "in line 1; delete lines that begin with sep="),
+    (content(b"u,v,y\n0.2,0.8,v\n"), r"got 'v' in row 0, column 2 \('y'\); if this column"),
+    (content(b"u,v\n1_0,2\n"), r"got '1_0' in row 0, column 0 \('u'\)"),
+    (content(b"0.2;0.8;big dog\n"), "got 'big dog' in row 0, column 2; if this column has labels"),
 ]  # fmt: skip
 
 

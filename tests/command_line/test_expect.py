@@ -179,11 +179,6 @@ def test_wrong_files_are_named_before_work_is_lost(position, value, said, refuse
     assert re.match(said, refused(*replaced(position, "wrong.npy")))
 
 
-def test_standard_input_is_read_once(refused):
-    message = refused("-", "b.npy", "--validation", "val.npy", "--labels", "-")
-    assert message.startswith("-: expected once")
-
-
 def test_few_pairs_and_the_same_scores_are_noticed(run):
     for name in "ab":
         np.save(f"few_{name}.npy", SCORES[name][:5])
@@ -220,17 +215,6 @@ def test_columns_in_another_order_are_noticed(run):
         "about. Are the rows, and the classes, in the same order[?]\n",
         error,
     )
-
-
-def test_paired_objects_of_other_classes_are_noticed(run):
-    of_eels = Y[150:200] == 2  # swapped files of the sites look like this, too
-    labels = np.array(CLASSES)[Y_VAL]
-    np.save("y.npy", labels)
-    for name in ("a", "b"):
-        np.save(f"{name}.npy", np.repeat(SCORES[name][of_eels], 3, axis=0))
-    status, _, error = run(*FILES)
-    assert status == 0
-    assert re.search(r"warning: a.npy: expected objects of .* seem to be 'eel' in \d+% of", error)
 
 
 def test_several_models_are_ranked(run, of_two):
@@ -293,22 +277,11 @@ def test_the_parts_are_folds_of_the_rows_with_halves_of_the_pairs():
     np.testing.assert_allclose(both - both.mean(0), of_rows - of_rows.mean(0), atol=1e-9)
     apart = found.scores_a[:100] / 40 - found.scores_b[:100] / 40
     assert np.ptp(apart, axis=0).min() > 0
-
-
-@pytest.mark.usefixtures("of_two")
-@pytest.mark.parametrize("n_rare", [2, 1])
-def test_parts_of_rows_of_which_few_have_a_class(n_rare):
-    rows = np.r_[np.flatnonzero(Y_VAL == 2)[:n_rare], np.flatnonzero(Y_VAL < 2)]
-    models = []
-    for part in ("val", "a", "b"):
-        of_models = [np.load(f"{name}_{part}.npy") for name in NAMES]
-        of_models = [scores[rows] if part == "val" else scores for scores in of_models]
-        models.append([RecordedClassifier(np.arange(3), x, x.argmax(1)) for x in of_models])
-    scorer = get_scorer("neg_log_loss")
-    found = of_outputs(Classification(), NAMES, models, Y_VAL[rows], scorer, "self").posterior()
     # The log-loss needs a row of every class in each fold.
-    assert (found is None) == (n_rare == 1)
-    assert found is None or np.isfinite(found.scores_a).all()
+    rows = np.r_[np.flatnonzero(Y_VAL == 2)[:1], np.flatnonzero(Y_VAL < 2)]
+    few = [RecordedClassifier(np.arange(3), x.scores[rows], x.predicted[rows]) for x in val]
+    given = NAMES, [few, a, b], Y_VAL[rows], get_scorer("neg_log_loss"), "self"
+    assert of_outputs(Classification(), *given).posterior() is None
 
 
 def test_one_labelled_row_has_no_parts(run, of_two):
@@ -368,6 +341,8 @@ def test_each_model_has_one_line(run):
 def test_files_of_several_models_are_checked(refused, of_two):
     options, _ = of_two
     assert refused("a.npy", *options).startswith("--model: expected all files behind --model")
+    message = refused("-", "b.npy", "--validation", "val.npy", "--labels", "-")
+    assert message.startswith("-: expected once")
     twice = [*options, *options[2:7]]
     assert (
         refused(*twice) == "--model: expected different names of models, got plain, shrunk, plain."

@@ -139,13 +139,6 @@ def test_bytes_in_another_encoding_are_shown(refused):
     assert re.match(r"y.npy: expected names .*, got '\\\\xf6l' in row \d", refused("y.npy"))
 
 
-def test_names_of_columns_in_parquet(right):
-    pytest.importorskip("pyarrow")
-    pd.DataFrame(A, columns=COLUMNS).to_parquet("a.parquet")
-    np.save("y.npy", NAMED)
-    assert right("a.parquet", "b.npy", "--labels", "y.npy") == RIGHT
-
-
 def test_columns_without_names_are_in_sorted_order(right, run):
     np.save("y.npy", np.array(["cat", "dog", "eel"])[Y])
     assert right("a.npy", "b.npy", "--labels", "y.npy") == RIGHT
@@ -163,7 +156,9 @@ def test_names_that_are_whole_numbers(right, refused):
     np.save("y.npy", numbers)
     np.savetxt("y.csv", numbers, fmt="%d")
     np.save("strings.npy", numbers.astype(str))
-    for labels in ("y.npy", "y.csv", "strings.npy"):
+    np.save("column.npy", numbers[:, None].astype(float))
+    np.save("bytes.npy", numbers.astype(np.uint8))
+    for labels in ("y.npy", "y.csv", "strings.npy", "column.npy", "bytes.npy"):
         assert right("a.csv", "b.csv", "--header", "--labels", labels) == RIGHT
     np.save("y.npy", Y)
     row = int((Y == 0).argmax())

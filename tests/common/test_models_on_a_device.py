@@ -1,7 +1,6 @@
 """Scorers, curves, callbacks and metrics on a device that only pretends to be one."""
 
 from functools import partial
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from skorch import NeuralNetClassifier
 from torch import nn
 
 from pa_select import (
-    EpochSelector,
     PAEarlyStopping,
     PAScorer,
     PAScoring,
@@ -125,43 +123,11 @@ def test_callbacks(device, kind):
 
     here, there = fit("cpu"), fit("cuda")
     assert isinstance(next(there.module_.parameters()), PretendTensor)
+    if kind is PAEarlyStopping:
+        state = dict(there.callbacks_)["pa"].selector_.best_state
+        assert not any(isinstance(x, PretendTensor) for x in state.values())
     for name in ("pa", "pa_beta", "pa_agreement_rate"):
         assert_allclose(there.history[:, name], here.history[:, name], **CLOSE)
-
-
-def test_epoch_selectors(device):
-    scores = class_scores(module(), X)[0], class_scores(module(), OTHER)[0]
-    here, there = EpochSelector(), EpochSelector()
-    here.update(*scores, module())
-    there.update(*(x.to("cuda") for x in scores), module().to("cuda"))
-    assert_allclose(there.last.score, here.last.score, **CLOSE)
-    assert all(not isinstance(x, PretendTensor) for x in there.best_state.values())
-
-
-def test_lightning(device):
-    lightning = pytest.importorskip("lightning.pytorch")
-    from pa_select.interop.lightning import PAEarlyStopping as Stopping
-
-    class Classifier(lightning.LightningModule):
-        def __init__(self):
-            super().__init__()
-            self.net = module()
-
-        def forward(self, x):
-            return self.net(x)
-
-    trainer = SimpleNamespace(
-        sanity_checking=False, enable_validation=True, current_epoch=0, should_stop=False
-    )
-    logged = {}
-    for where in ("cpu", "cuda"):
-        stopping = Stopping((torch.tensor(X), torch.tensor(OTHER)))
-        stopping.log = lambda name, value, where=where: logged.update({where: value})
-        classifier = Classifier().to(where)
-        stopping.on_validation_epoch_end(trainer, classifier)
-        stopping.on_train_end(trainer, classifier)
-    assert device.counts.launches
-    assert_allclose(logged["cuda"], logged["cpu"], **CLOSE)
 
 
 @pytest.mark.parametrize("prior", ["uniform", "marginal"])

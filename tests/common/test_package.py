@@ -44,6 +44,7 @@ def test_doctests_of_a_file_that_bears_the_name_of_its_function():
 
 
 def test_public_names():
+    assert len(ROOMS) == 10
     assert "PASearchCV" in pa_select.__all__
     assert sorted(pa_select.__all__) == pa_select.__all__
     assert {*pa_select.__all__, "__version__"} <= set(dir(pa_select))
@@ -59,18 +60,11 @@ def test_top_level_names_are_those_of_their_rooms(name):
     assert getattr(home, name) is getattr(pa_select, name)
 
 
-ROOMS = [
-    "agreement",
-    "assessment",
-    "datasets",
-    "model_selection",
-    "pairing",
-    "plotting",
-    "scores",
-    "shifts",
-    "training",
-    "two_sites",
-]
+ROOMS = sorted(
+    path.parent.name
+    for path in Path(pa_select.__file__).parent.glob("*/__init__.py")
+    if hasattr(import_module(f"pa_select.{path.parent.name}"), "__all__")
+)
 
 
 def is_result(value):

@@ -1,6 +1,5 @@
 """Paths that no other test takes: missing extras, unusual classifiers, lone pairs."""
 
-import subprocess
 import sys
 
 import numpy as np
@@ -8,7 +7,7 @@ import pytest
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from pa_select import PASearchCV, class_scores, posterior_agreement
+from pa_select import class_scores, posterior_agreement
 from pa_select.agreement.standard_errors import standard_error
 from pa_select.datasets.shared_environment import SharedEnvironment
 from pa_select.pairing import NearestPairing
@@ -65,19 +64,6 @@ def test_decisions_of_another_width_give_way_to_probabilities():
         class_scores(odd, X)
 
 
-def test_scores_that_are_no_numbers_stop_a_search_or_cost_a_candidate_its_agreement():
-    def broken(X):
-        return np.full((len(X), 2), np.nan)
-
-    grid = {"decision": [broken, lambda X: X[:, :2]]}
-    views = 1.1 * X
-    with pytest.raises(ValueError, match="candidate .*class scores: .*got nan in row"):
-        PASearchCV(Odd(), grid, cv=2, error_score="raise", refit=False).fit(X, Y, views=views)
-    with pytest.warns(UserWarning, match="Class scores could not be computed in 2 of 4"):
-        search = PASearchCV(Odd(), grid, cv=2, refit=False).fit(X, Y, views=views)
-    assert search.best_index_ == 1
-
-
 def test_a_shared_data_set_is_read_by_items():
     table = torch.utils.data.TensorDataset(torch.from_numpy(X), torch.from_numpy(Y))
     shared = SharedEnvironment(table)
@@ -102,11 +88,3 @@ def test_one_pair_or_object_has_no_standard_error():
 def test_a_group_of_processes_has_to_be_there():
     with pytest.raises(ValueError, match=r"process_group: .* call torch.distributed.init_process"):
         posterior_agreement(X, X, process_group="world")
-
-
-def test_the_module_runs_as_a_command():
-    done = subprocess.run(
-        [sys.executable, "-m", "pa_select", "--help"], capture_output=True, text=True
-    )
-    assert done.returncode == 0
-    assert "score" in done.stdout

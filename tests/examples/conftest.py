@@ -1,6 +1,7 @@
 """What tests of the examples share; without the source tree there are none."""
 
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -20,3 +21,9 @@ def _examples(monkeypatch):
     for name in set(sys.modules) - before:
         if (EXAMPLES / f"{name}.py").is_file():
             del sys.modules[name]
+
+
+@pytest.fixture
+def study(request):
+    """The module of the study that the tests of a file are about."""
+    return import_module(request.module.STUDY)

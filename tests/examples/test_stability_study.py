@@ -1,15 +1,10 @@
 """The study of what agreement of folds sees runs, and compares what it says."""
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
-
-ROOT = Path(__file__).parents[2]
-RANKS_AND_SLOPE = "rank correlation", "slope"
 
 
 @pytest.fixture
@@ -58,15 +53,3 @@ def test_the_smallest_study_gives_a_table(study, tmp_path):
     }  # fmt: skip
     # A tree's predictions change more with the sample than those of fifteen neighbours.
     assert (table["rank correlation, disagreement"] == "1.00 +- nan").all()
-
-
-def test_the_page_quotes_the_table():
-    table = pd.read_csv(ROOT / "docs/figures/stability.csv").set_index("pairing")
-    lines = (ROOT / "docs/measured.md").read_text().splitlines()
-    rows = [line for line in lines if "figures/stability.csv" in line]
-    for row, pairing in zip(rows, table.index, strict=True):
-        columns = [
-            f"{x}, {what}" for what in ("disagreement", "agreement") for x in RANKS_AND_SLOPE
-        ]
-        quoted = [cell.strip() for cell in row.split("|")[2:7]]
-        assert quoted == table.loc[pairing, [*columns, "gain"]].tolist()

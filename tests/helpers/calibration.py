@@ -34,3 +34,9 @@ def calibration(scores, columns):
     solution = root(lambda bias: posterior(scores, bias).sum(axis=0) - counts + bias, 0 * counts)
     assert solution.success
     return lambda scores: posterior(scores, solution.x)
+
+
+def error_of_change(gains):
+    """Half of a pair that becomes right and half of one that becomes wrong are added."""
+    added = np.append(gains, [np.sqrt(0.5), -np.sqrt(0.5)])
+    return added.std() / np.sqrt(len(added))

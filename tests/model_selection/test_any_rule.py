@@ -225,22 +225,6 @@ def test_fit_is_told_what_a_rule_needs(argument):
     assert search.best_index_ == np.argmax(search.cv_results_["mean_test_score"])
 
 
-def test_a_study_of_optuna_takes_a_rule_of_the_users_own():
-    optuna = pytest.importorskip("optuna")
-    from pa_select.interop.optuna import agreement_objective
-
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    space = {"n_neighbors": optuna.distributions.CategoricalDistribution(GRID["n_neighbors"])}
-    x, y, given = DATA["views"]
-    rule = AmongTheThreeBest()
-    objective = agreement_objective(MODEL, space, x, y, selection=rule, cv=3, **given)
-    sampler = optuna.samplers.GridSampler(GRID, seed=0)
-    study = optuna.create_study(direction="maximize", sampler=sampler)
-    study.optimize(objective, n_trials=5)
-    search = PASearchCV(MODEL, GRID, selection=rule, cv=3).fit(x, y, **given)
-    assert objective.best_trial(study).params == search.best_params_
-
-
 @pytest.mark.parametrize(
     ("rule", "message"),
     [

@@ -20,7 +20,7 @@ from pa_select import (
     posterior_agreement,
     robustness_curve,
 )
-from pa_select.shifts import FGSM, GaussianNoise
+from pa_select.shifts import GaussianNoise
 
 X, Y = make_classification(120, 4, n_informative=3, n_redundant=0, n_classes=3,
                            n_clusters_per_class=1, random_state=0)  # fmt: skip
@@ -161,8 +161,10 @@ class AlwaysRight(Candidate):
 
 
 def test_a_more_accurate_candidate_without_scores_does_not_exclude_the_others():
-    with pytest.warns(UserWarning, match="Class scores could not be computed"):
+    with pytest.warns(UserWarning, match="Class scores could not be") as caught:
         search = PASearchCV(AlwaysRight(), {"bad": [None, "only nan"]}, cv=3).fit(X, Y)
+    [said] = [str(w.message) for w in caught if "Class scores" in str(w.message)]
+    assert said.startswith("Class scores could not be computed in 6 of 12 fits")
     assert search.cv_results_["mean_test_score"][1] == 1
     assert search.cv_results_["eligible"].tolist() == [True, False]
     assert search.best_index_ == 0
@@ -295,25 +297,6 @@ def test_an_epoch_that_cannot_be_compared_is_not_kept(bad):
     assert selector.should_stop
 
 
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("bad", ["a row of nan", "one row too few"])
-def test_a_study_keeps_its_other_trials(bad):
-    optuna = pytest.importorskip("optuna")
-    from pa_select.interop.optuna import agreement_objective
-
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    grid = {"bad": [None, bad]}
-    space = {"bad": optuna.distributions.CategoricalDistribution(grid["bad"])}
-    sampler = optuna.samplers.GridSampler(grid)
-    study = optuna.create_study(direction="maximize", sampler=sampler)
-    objective = agreement_objective(Candidate(), space, X, Y, views=1.05 * X, cv=3)
-    study.optimize(objective, n_trials=2)
-    assert objective.best_trial(study).params == {"bad": None}
-    (failed,) = [t for t in study.trials if t.params["bad"] is not None]
-    assert failed.state == optuna.trial.TrialState.FAIL
-    assert "expected" in failed.user_attrs["failure"]
-
-
 def test_a_trial_without_agreement_fails_alone(monkeypatch):
     optuna = pytest.importorskip("optuna")
     import pa_select.agreement.solver.branch_and_bound as solver
@@ -328,25 +311,6 @@ def test_a_trial_without_agreement_fails_alone(monkeypatch):
     raising = agreement_objective(Candidate(), {}, X, Y, error_score="raise", **options)
     with pytest.raises(RuntimeError, match="trial .*: .* could not be certified"):
         optuna.create_study(direction="maximize").optimize(raising, n_trials=1)
-
-
-def test_an_attack_that_fails_on_one_module_keeps_the_others():
-    torch.manual_seed(0)
-    good = torch.nn.Linear(4, 3)
-
-    class Breaks(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layer = torch.nn.Linear(4, 3)
-
-        def forward(self, x):
-            return self.layer(x) * (torch.nan if len(x) > 2 else 1)
-
-    rows = torch.tensor(X, dtype=torch.float32)
-    with pytest.warns(UserWarning, match="1 of 2 estimators failed"):
-        curve = robustness_curve({"bad": Breaks(), "good": good}, rows, Y, shift=FGSM(0.1))
-    alone = robustness_curve(good, rows, Y, shift=FGSM(0.1))
-    assert curve.table["pa"][1] == alone.table["pa"][0]
 
 
 def test_scores_have_a_row_for_each_row_of_X():

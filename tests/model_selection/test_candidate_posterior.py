@@ -28,7 +28,7 @@ from sklearn.model_selection import (
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from pa_select import PACommittee, PASearchCV, candidate_posterior, posterior_agreement
+from pa_select import PACommittee, PASearchCV, candidate_posterior
 from pa_select.scores.candidate_posterior import (
     pairs_of_parts,
     posterior_of_parts,
@@ -72,13 +72,6 @@ def test_it_is_the_maximum_by_brute_force(seed):
     assert (found.n_pairs, found.n_candidates) == (12, 6)
 
 
-def test_it_is_posterior_agreement_of_the_parts():
-    a, b = parts()
-    found, same = candidate_posterior(a, b), posterior_agreement(a, b)
-    assert found.score == pytest.approx(same.score, abs=2e-6)
-    assert found.beta == pytest.approx(same.beta, rel=1e-3)
-
-
 scores = arrays(np.float64, (2, 5, 4), elements=st.floats(-10, 10).map(lambda x: round(x, 3)))
 
 
@@ -105,21 +98,15 @@ def test_order_unit_and_zero_of_the_scores_do_not_matter(given, candidates, pair
             np.testing.assert_allclose(same.weights, found.weights[list(candidates)], atol=0.02)
 
 
-@settings(deadline=None)
-@given(scores)
-def test_two_equal_candidates_share_the_weight(given):
-    doubled = np.concatenate([given, given[:, :, :1]], axis=2)
-    found = candidate_posterior(*doubled)
-    assert found.weights[0] == found.weights[-1]
-
-
 def test_many_equal_candidates_have_equal_weights_and_no_agreement():
     found = candidate_posterior(np.full((3, 5), 0.7), np.full((3, 5), 0.7))
     np.testing.assert_array_equal(found.weights, np.full(5, 0.2))
     assert (found.score, found.beta, found.n_effective) == (0, 0, pytest.approx(5))
     almost = np.tile([0.1, 0.1 + 1e-15], (2, 3, 1))  # they differ by rounding
-    almost = candidate_posterior(*almost)
-    np.testing.assert_array_equal(almost.weights, [0.5, 0.5])
+    np.testing.assert_array_equal(candidate_posterior(*almost).weights, [0.5, 0.5])
+    single = candidate_posterior(np.ones((3, 1)), np.zeros((3, 1)))
+    assert single.weights.tolist() == [1]
+    assert repr(single) == "CandidatePosterior(0.0 of 0.0 nats: 1.0 of 1 candidate remains)"
 
 
 def test_a_candidate_that_every_part_names_gets_all():
@@ -174,12 +161,6 @@ def test_a_metric_that_no_part_defines_leaves_no_posterior():
     search.fit(X, y, environments=1 - y)  # each environment has one class
     assert search.posterior_ is None
     assert search.best_score_ > 0.5
-
-
-def test_a_single_candidate_has_all():
-    found = candidate_posterior(np.ones((3, 1)), np.zeros((3, 1)))
-    assert found.weights.tolist() == [1]
-    assert repr(found) == "CandidatePosterior(0.0 of 0.0 nats: 1.0 of 1 candidate remains)"
 
 
 def test_only_disjoint_folds_of_one_repetition_are_paired():
@@ -237,17 +218,14 @@ def test_a_search_is_read_as_its_scores_times_the_rows_of_its_folds():
 
 
 def test_folds_of_repetitions_are_those_of_the_splitter():
-    cv = RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0)
+    twice = RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0)
     iris = load_iris(return_X_y=True)  # folds of 50 rows
-    search = GridSearchCV(TREE, GRID, cv=cv).fit(*iris)
-    found = candidate_posterior(search)
-    assert found.n_pairs == 6
-    given = candidate_posterior(search, splits=cv.split(*iris))
-    np.testing.assert_allclose(found.weights, given.weights, atol=1e-12)
-    shuffled = GridSearchCV(TREE, GRID, cv=KFold(4, shuffle=True, random_state=0)).fit(*iris)
-    assert candidate_posterior(shuffled).n_pairs == 6
-    randomized = RandomizedSearchCV(TREE, GRID, n_iter=3, random_state=0).fit(*iris)
-    assert candidate_posterior(randomized).n_pairs == 10
+    for cv, n_pairs in ((twice, 6), (KFold(4, shuffle=True, random_state=0), 6), (None, 10)):
+        found = candidate_posterior(GridSearchCV(TREE, GRID, cv=cv).fit(*iris))
+        assert found.n_pairs == n_pairs
+    search = RandomizedSearchCV(TREE, GRID, n_iter=3, random_state=0, cv=twice).fit(*iris)
+    given = candidate_posterior(search, splits=twice.split(*iris))
+    np.testing.assert_allclose(candidate_posterior(search).weights, given.weights, atol=1e-12)
 
 
 def test_of_regressors_half_of_the_folds_are_compared_with_the_others():

@@ -122,14 +122,9 @@ def test_results_are_kept_for_functions_without_a_name(tmp_path, marks):
 
 
 def test_what_cannot_be_looked_through_is_computed_and_not_kept(tmp_path, marks):
-    models = [Counting(str(marks)), Counting(str(marks), pause=Unseen(0))]
-    search = quick_search(
-        make_pipeline(FunctionTransformer(), models[0]),
-        {"counting": models},
-        cv=CV,
-        memory=tmp_path / "memory",
-        refit=False,
-    )
+    grid = {"counting": [Counting(str(marks)), Counting(str(marks), pause=Unseen(0))]}
+    model = make_pipeline(FunctionTransformer(), grid["counting"][0])
+    search = quick_search(model, grid, cv=CV, memory=tmp_path / "memory", refit=False)
     for n in (8, 8 + 4):  # the first model is found, the second one is not
         with pytest.warns(UserWarning, match="memory: .* got Pipeline: no pi") as said:
             search.fit(X, Y)
@@ -161,12 +156,10 @@ def damage(file, how):
 
 @pytest.mark.parametrize("how", ["empty", "cut", "folder", "other object"])
 def test_a_kept_fold_that_cannot_be_read_is_computed_again(tmp_path, marks, how, capfd):
-    search = quick_search(
-        Counting(str(marks)), GRID, cv=CV, memory=tmp_path / "memory", refit=False
-    )
+    search = quick_search(Counting(str(marks)), GRID, cv=CV, memory=tmp_path, refit=False)
     first = search.fit(X, Y).cv_results_
     assert n_fits(marks) == 12
-    damage(next((tmp_path / "memory").rglob("output.pkl")), how)
+    damage(next(tmp_path.rglob("output.pkl")), how)
     with pytest.warns(UserWarning, match="memory: expected a result in .*, got ") as said:
         again = search.fit(X, Y).cv_results_
     assert len([w for w in said if "memory" in str(w.message)]) == 1
@@ -233,10 +226,8 @@ def test_a_killed_search_goes_on(tmp_path, marks, n_jobs):
         n_jobs=n_jobs,
         results=str(tmp_path / "results"),
     )
-    program = {
-        "args": [sys.executable, "-c", script],
-        "env": os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    }
+    path = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    program = {"args": [sys.executable, "-c", script], "env": os.environ | path}
     killed = subprocess.Popen(**program, start_new_session=True)
     deadline = time.monotonic() + 600
     while n_fits(marks) < 5 and time.monotonic() < deadline:
@@ -254,9 +245,8 @@ def test_a_killed_search_goes_on(tmp_path, marks, n_jobs):
 
 
 def test_an_interrupted_search_keeps_what_is_finished(tmp_path, marks):
-    search = quick_search(
-        Counting(str(marks), stop_at=9), GRID, cv=CV, memory=str(tmp_path / "memory")
-    )
+    counting = Counting(str(marks), stop_at=9)
+    search = quick_search(counting, GRID, cv=CV, memory=tmp_path / "memory")
     with (
         pytest.warns(UserWarning, match="has the 2 of 3 candidates that were fin") as caught,
         pytest.raises(KeyboardInterrupt),
@@ -264,18 +254,14 @@ def test_an_interrupted_search_keeps_what_is_finished(tmp_path, marks):
         search.fit(X, Y)
     assert caught[-1].filename == __file__
     assert len(search.cv_results_["params"]) == 2
-    page = search.report()
-    assert "Interrupted after 2 of 3 candidates." in page
-    assert "Use <strong>" in page
+    assert "Interrupted after 2 of 3 candidates." in search.report()
     assert np.isfinite(search.cv_results_["agreement"]).all()
     assert search.best_params_ in search.cv_results_["params"]
     assert not hasattr(search, "best_estimator_")
     assert search.n_fits_ == 8
-    for method in ("predict", "predict_proba"):
+    for call in (search.predict, search.predict_proba, lambda X: search.score(X, Y)):
         with pytest.raises(NotFittedError):
-            getattr(search, method)(X)
-    with pytest.raises(NotFittedError):
-        search.score(X, Y)
+            call(X)
     assert search.compare(0, 1).p_value >= 0
     full = quick_search(GaussianNB(), GRID, cv=CV).fit(X, Y)
     assert "Interrupted" not in full.report()

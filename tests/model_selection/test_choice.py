@@ -54,18 +54,20 @@ def test_only_contenders_are_refined(rule):
     assert refine.asked == [([2], pytest.approx(5e-4))]
 
 
-def test_a_higher_maximum_changes_the_choice():
+@pytest.mark.parametrize(
+    ("truth", "chosen", "asked", "gaps"),
+    [
+        # A higher maximum changes the choice; a candidate that comes closer is refined again.
+        ([0.5, 0.5005, 0.4], 1, [[1], [0]], None),
+        ([0.5, 0.49999, 0.4], 0, [[1], [1]], [1e-4, 1e-5]),
+    ],
+)
+def test_contenders_are_refined_until_the_choice_is_certain(truth, chosen, asked, gaps):
     table = table_of([0.5, 0.4999, 0.4], [1e-3, 1e-3, 1e-3])
-    refine = Truth(table, [0.5, 0.5005, 0.4])
-    assert certify_choice(BestAgreement("score"), table, 1e-6, refine) == (1, True)
-    assert [c for c, _ in refine.asked] == [[1], [0]]
-
-
-def test_a_candidate_that_comes_closer_is_refined_again():
-    table = table_of([0.5, 0.4999], [1e-3, 1e-3])
-    refine = Truth(table, [0.5, 0.49999])
-    assert certify_choice(BestAgreement("score"), table, 1e-6, refine) == (0, True)
-    assert refine.asked == [([1], pytest.approx(1e-4)), ([1], pytest.approx(1e-5))]
+    refine = Truth(table, truth)
+    assert certify_choice(BestAgreement("score"), table, 1e-6, refine) == (chosen, True)
+    assert [candidates for candidates, _ in refine.asked] == asked
+    assert gaps is None or [gap for _, gap in refine.asked] == pytest.approx(gaps)
 
 
 def test_a_candidate_that_cannot_be_refined_leaves_the_choice_uncertified():

@@ -9,8 +9,7 @@ import pytest
 import sklearn
 from helpers.recorder import Recorder
 from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier, is_regressor
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine
-from sklearn.exceptions import NotFittedError
+from sklearn.datasets import load_diabetes, load_digits, load_wine
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -23,8 +22,6 @@ from sklearn.model_selection import (
     PredefinedSplit,
     RandomizedSearchCV,
     RepeatedStratifiedKFold,
-    ShuffleSplit,
-    StratifiedKFold,
     cross_val_score,
 )
 from sklearn.naive_bayes import GaussianNB
@@ -43,6 +40,7 @@ from pa_select.two_sites.classification import calibrating_beta
 from pa_select.utils.sklearn_private import SUPPORTS_CALLBACKS
 
 X, Y = load_wine(return_X_y=True)
+Z, PAIRS = (X - X.mean(axis=0)) / X.std(axis=0), np.arange(len(Y)) % 3 == 0
 X_T, Y_T = load_diabetes(return_X_y=True)
 FIT, TEST = np.arange(len(Y)) % 2 == 0, np.arange(len(Y)) % 2 == 1
 CV = RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0)
@@ -77,6 +75,16 @@ def test_the_doors_agree(fitted):
     assert ours.best_params_ == search.best_params_
     assert around.metric_ == "score"
     assert around.search_.best_estimator_.metric is None
+
+
+def test_the_doors_agree_on_classes_that_are_easy():
+    easy, grid = X + 1e3 * Y[:, None], {"n_neighbors": [1, 3, 5]}
+    one = PACommittee(grid_search(KNeighborsClassifier(), grid)).fit(easy, Y)
+    other = PASearchCV(KNeighborsClassifier(), grid, cv=CV, refit="committee", tol=0.1)
+    other.fit(easy, Y)
+    assert np.isfinite(one.betas_).all()
+    np.testing.assert_allclose(one.betas_, other.best_estimator_.betas_, rtol=1e-9)
+    np.testing.assert_allclose(one.predict_proba(easy), other.predict_proba(easy), atol=1e-12)
 
 
 def test_members_are_the_candidates_with_a_tenth_of_the_largest_weight(fitted):
@@ -202,6 +210,11 @@ def test_regressors_vote_by_their_mean(members):
     assert committee.score(X_T[100:], Y_T[100:]) == pytest.approx(
         -np.sqrt(np.mean((mean - Y_T[100:]) ** 2))
     )
+    Y2 = np.column_stack([Y_T, -Y_T])
+    search = GridSearchCV(Ridge(), {"alpha": [0.1, 1, 10]})
+    of_two = PACommittee(search, members=members).fit(X_T, Y2)
+    assert of_two.predict(X_T).shape == Y2.shape
+    assert of_two.score(X_T, Y2) == pytest.approx(r2_score(Y2, of_two.predict(X_T)))
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -275,36 +288,28 @@ def test_the_doors_agree_for_regressors():
     assert 0 < np.delete(table.weights, table.weights.argmax()).max() < 1
 
 
-def test_regressors_of_several_outputs():
-    Y2 = np.column_stack([Y_T, -Y_T])
-    committee = PACommittee(GridSearchCV(Ridge(), {"alpha": [0.1, 1, 10]})).fit(X_T, Y2)
-    predicted = committee.predict(X_T)
-    assert predicted.shape == Y2.shape
-    assert committee.score(X_T, Y2) == pytest.approx(r2_score(Y2, predicted))
-
-
 def test_a_committee_is_one_more_model_at_the_other_site():
-    rng = np.random.default_rng(0)
-    Z = (X - X.mean(axis=0)) / X.std(axis=0)
-    pairs = np.arange(len(Y)) % 3 == 0
-    drifted = 1.5 * Z + rng.normal(0, 0.8, Z.shape)
+    drifted = 1.5 * Z + np.random.default_rng(0).normal(0, 0.8, Z.shape)
     grid = {"n_neighbors": [1, 3, 9, 21]}
-    given = {"paired": (Z[pairs], drifted[pairs])}
+    rows, labels, given = Z[~PAIRS], Y[~PAIRS], {"paired": (Z[PAIRS], drifted[PAIRS])}
     search = PASearchCV(KNeighborsClassifier(), grid, refit="committee", tol=0.1)
-    search.fit(Z[~pairs], Y[~pairs], **given)
+    search.fit(rows, labels, **given)
     low, high = search.expected_interval_
     assert low < search.expected_score_ < high
-    truth = search.best_adapted_.score(drifted[pairs], Y[pairs])
+    truth = search.best_adapted_.score(drifted[PAIRS], Y[PAIRS])
     assert search.expected_score_ == pytest.approx(truth, abs=0.1)
     assert 0 < search.expected_score_se_ < 0.1
     # A committee of one candidate is that candidate.
     one = PASearchCV(KNeighborsClassifier(), {}, refit="committee", tol=0.1)
-    one.fit(Z[~pairs], Y[~pairs], **given)
-    alone = PASearchCV(KNeighborsClassifier(), {}, tol=0.1).fit(Z[~pairs], Y[~pairs], **given)
+    one.fit(rows, labels, **given)
+    alone = PASearchCV(KNeighborsClassifier(), {}, tol=0.1).fit(rows, labels, **given)
     np.testing.assert_array_equal(one.best_adapted_.predict(Z), alone.best_adapted_.predict(Z))
     assert one.committee_score_ == pytest.approx(alone.best_score_)
     for name in ("expected_score_", "expected_score_se_", "expected_interval_"):
         assert getattr(one, name) == pytest.approx(getattr(alone, name), rel=1e-12), name
+    # A temperature changes probabilities, and no predicted class.
+    one.set_params(scoring="neg_log_loss").fit(rows, labels, **given)
+    assert one.expected_score_ != one.cv_results_["expected_score"][0]
 
 
 def test_the_committee_of_a_search_has_the_attributes_of_a_fitted_one():
@@ -322,22 +327,18 @@ def test_the_committee_of_a_search_has_the_attributes_of_a_fitted_one():
 
 @pytest.mark.parametrize("several", [False, True])
 def test_members_are_adapted_as_they_are_judged(several):
-    rng = np.random.default_rng(0)
-    Z = (X - X.mean(axis=0)) / X.std(axis=0)
-    pairs = np.arange(len(Y)) % 3 == 0
-    drifted = 3 * Z + rng.normal(0, 0.3, Z.shape) + 2
-    given = Z[pairs], drifted[pairs]
+    drifted = 3 * Z + np.random.default_rng(0).normal(0, 0.3, Z.shape) + 2
+    given = Z[PAIRS], drifted[PAIRS]
     if several:
-        given = {"p": given, "q": (Z[pairs][:30], Z[pairs][:30] + 0.01)}
-    search = PASearchCV(
-        KNeighborsClassifier(), {"n_neighbors": [1, 3, 9]}, refit="committee", adapter="ridge",
-        tol=0.1,
-    ).fit(Z[~pairs], Y[~pairs], paired=given)  # fmt: skip
+        given = {"p": given, "q": (Z[PAIRS][:30], Z[PAIRS][:30] + 0.01)}
+    model, grid = KNeighborsClassifier(), {"n_neighbors": [1, 3, 9]}
+    search = PASearchCV(model, grid, refit="committee", adapter="ridge", tol=0.1)
+    search.fit(Z[~PAIRS], Y[~PAIRS], paired=given)
     there = search.best_adapted_["p"] if several else search.best_adapted_
     column = "adapted_p" if several else "adapted"
     for model, candidate in zip(there.estimators_, there.candidates_, strict=True):
         assert hasattr(model, "steps") == search.cv_results_[column][candidate]
-    assert there.score(drifted[pairs], Y[pairs]) > 0.9
+    assert there.score(drifted[PAIRS], Y[PAIRS]) > 0.9
     assert search.best_estimator_.estimators_[0] is not there.estimators_[0]
     if several:
         assert search.expected_score_ <= max(search.cv_results_["expected_score_p"])
@@ -346,10 +347,9 @@ def test_members_are_adapted_as_they_are_judged(several):
 def test_regressors_with_pairs():
     rng = np.random.default_rng(0)
     shifted = X_T + rng.normal(0, 0.02, X_T.shape)
-    search = PASearchCV(
-        Ridge(), {"alpha": [0.01, 0.1, 1, 100]}, scoring="neg_root_mean_squared_error",
-        refit="committee",
-    ).fit(X_T[50:250], Y_T[50:250], paired=(X_T[:50], shifted[:50]))  # fmt: skip
+    options = {"scoring": "neg_root_mean_squared_error", "refit": "committee"}
+    search = PASearchCV(Ridge(), {"alpha": [0.01, 0.1, 1, 100]}, **options)
+    search.fit(X_T[50:250], Y_T[50:250], paired=(X_T[:50], shifted[:50]))
     truth = -np.sqrt(np.mean((search.best_adapted_.predict(shifted[250:]) - Y_T[250:]) ** 2))
     assert search.expected_score_ == pytest.approx(truth, rel=0.2)
     assert search.posterior_.weights[3] < 0.01
@@ -428,12 +428,17 @@ def test_metadata_routing():
         )
         outer = cross_val_score(committee, X, Y, cv=2, params={"groups": np.arange(len(Y)) % 6})
         assert outer.min() > 0.8
+        scorer = PAScorer().set_score_request(environments=True, sample_weight=False)
+        search = GridSearchCV(GaussianNB(), {"var_smoothing": [1e-9, 0.1]}, scoring=scorer)
+        committee = PACommittee(search).fit(X, Y, environments=np.arange(len(Y)) % 2)
+    assert np.isfinite(committee.search_.cv_results_["mean_test_score"]).all()
 
 
-def test_clone_pickle_names_and_parallel_fits(fitted):
+def test_clone_pickle_names_progress_and_parallel_fits(fitted, capfd):
     again = pickle.loads(pickle.dumps(fitted))
     np.testing.assert_array_equal(again.predict_proba(X), fitted.predict_proba(X))
-    parallel = clone(fitted).set_params(n_jobs=2).fit(X[FIT], Y[FIT])
+    parallel = clone(fitted).set_params(n_jobs=2, verbose=1).fit(X[FIT], Y[FIT])
+    assert "fits" in capfd.readouterr().err
     np.testing.assert_array_equal(parallel.predict_proba(X), fitted.predict_proba(X))
     assert parallel.get_params()["search__estimator__svc__C"] == 1.0
     frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])
@@ -450,12 +455,13 @@ def test_clone_pickle_names_and_parallel_fits(fitted):
 
 def test_trained_models_and_a_few_labels():
     digits, label = load_digits(return_X_y=True)
+    known, line = np.arange(400), LogisticRegression(max_iter=100)
+    seven = known[label[known] < 7]
     models = {
-        "sure": LogisticRegression(max_iter=100).fit(digits[:400], label[:400]),
-        "trees": DecisionTreeClassifier(random_state=0).fit(digits[:400], label[:400]),
-        "seven": LogisticRegression(max_iter=100).fit(digits[:400][label[:400] < 7],
-                                                      label[:400][label[:400] < 7]),
-    }  # fmt: skip
+        "sure": clone(line).fit(digits[known], label[known]),
+        "trees": DecisionTreeClassifier(random_state=0).fit(digits[known], label[known]),
+        "seven": clone(line).fit(digits[seven], label[seven]),
+    }
     committee = PACommittee.from_models(models, digits[400:460], label[400:460], min_weight=0)
     weights = committee.posterior_.weights
     assert weights[0] > 0.9  # the others do not know three classes, or are less often right
@@ -475,16 +481,13 @@ def test_trained_models_and_a_few_labels():
 def test_torch_modules_and_nets():
     torch = pytest.importorskip("torch")
     skorch = pytest.importorskip("skorch")
-    rows = ((X - X.mean(axis=0)) / X.std(axis=0)).astype("float32")
+    rows = Z.astype("float32")
     torch.manual_seed(0)
     modules = [torch.nn.Linear(13, 3), torch.nn.Linear(13, 3)]
     votes = PACommittee.from_models(modules, rows[FIT], Y[FIT]).predict_proba(rows)
     assert votes.shape == (178, 3)
-    net = skorch.NeuralNetClassifier(
-        torch.nn.Linear, module__in_features=13, module__out_features=3,
-        criterion=torch.nn.CrossEntropyLoss, max_epochs=15, lr=0.1, verbose=0,
-        train_split=None,
-    )  # fmt: skip
+    options = {"criterion": torch.nn.CrossEntropyLoss, "max_epochs": 15, "lr": 0.1, "verbose": 0}
+    net = skorch.NeuralNetClassifier(lambda: torch.nn.Linear(13, 3), train_split=None, **options)
     search = GridSearchCV(net, {"lr": [1e-4, 0.1, 0.3]}, cv=3)
     with pytest.warns(UserWarning, match="members: expected 'folds' for nets such as Neural"):
         PACommittee(search).fit(rows[FIT], Y[FIT])
@@ -496,56 +499,54 @@ def test_torch_modules_and_nets():
 
 
 TWO_METRICS = {"scoring": ["accuracy", "recall_macro"]}
+OVERLAPPING = [(np.r_[:60], np.r_[60:178])]
 ONE_SPLIT = PredefinedSplit(np.arange(len(Y)) % 2 - 1)
 
 
 @pytest.mark.usefixtures("no_fit")
 @pytest.mark.filterwarnings("ignore:cv tests no row")
 @pytest.mark.parametrize(
-    ("made", "error", "message"),
+    ("made", "message"),
     [
-        (PACommittee(None), TypeError, r"search: expected a search such as .* got None"),
-        (PACommittee(GridSearchCV), TypeError, "got the class GridSearchCV"),
-        (PACommittee(SVC()), TypeError, "got SVC"),
-        (PACommittee(grid_search(StandardScaler(), {})), ValueError, "one of StandardScaler"),
-        (PACommittee(grid_search(), members="all"), ValueError, "members"),
-        (PACommittee(grid_search(), min_weight=2), ValueError, "min_weight"),
-        (PACommittee(grid_search(cv=ShuffleSplit(2, test_size=0.9))), ValueError, "cv: expected"),
-        (PACommittee(PASearchCV(MODEL, GRID, cv=[(np.r_[:60], np.r_[60:178])])), ValueError,
-         "cv: expected at least two test folds"),
-        (PACommittee(grid_search(**TWO_METRICS, refit=False)), ValueError,
-         r"metric: expected one of \['accuracy', 'recall_macro'\], got None"),
-        (PACommittee(PASearchCV(MODEL, GRID, **TWO_METRICS)), ValueError,
-         "metric: expected one of"),
-        (PACommittee(grid_search(cv=CV.split(X, Y))), TypeError,
-         r"search: expected a cv .* list\(cv\), got a gener"),
-        (PACommittee(PASearchCV(MODEL, GRID, cv=CV.split(X, Y))), TypeError,
-         r"search: expected a cv .* list\(cv\), got a gener"),
-        (PACommittee(grid_search(cv=ONE_SPLIT)), ValueError, "got 1 fold without"),
-        (PASearchCV(MODEL, GRID, cv=ONE_SPLIT, refit="committee"), ValueError,
-         r"cv: expected at least two .* got 1 fold without"),
-        (PASearchCV(MODEL, GRID, **TWO_METRICS, refit="committee"), ValueError,
-         r"refit: expected the metric .*PACommittee\(metric='acc"),
-        (PASearchCV(MODEL, GRID, refit=PACommittee(members="all")), ValueError,
-         "'members' parameter of PACommittee"),
-        (PASearchCV(MODEL, GRID, refit=PACommittee(min_weight=-1)), ValueError,
-         "'min_weight' parameter of PACommittee"),
-        (PASearchCV(MODEL, GRID, refit=PACommittee(grid_search())), ValueError,
-         "refit: expected a PACommittee without a search"),
+        (PACommittee(None), r"search: expected a search such as .* got None"),
+        (PACommittee(GridSearchCV), "got the class GridSearchCV"),
+        (PACommittee(grid_search(StandardScaler(), {})), "one of StandardScaler"),
+        (PACommittee(grid_search(), members="all"), "members"),
+        (PACommittee(grid_search(), min_weight=2), "min_weight"),
+        (PACommittee(PASearchCV(MODEL, GRID, cv=OVERLAPPING)), "cv: expected at least two test f"),
+        (PACommittee(grid_search(**TWO_METRICS, refit=False)), r"'recall_macro'\], got None"),
+        (PACommittee(grid_search(cv=CV.split(X, Y))), r"search: expected a cv .* list\(cv\), got"),
+        (PACommittee(grid_search(cv=ONE_SPLIT)), "got 1 fold without"),
+        (PASearchCV(MODEL, GRID, cv=ONE_SPLIT, refit="committee"), r"cv: .* got 1 fold without"),
+        (PASearchCV(MODEL, GRID, **TWO_METRICS, refit="committee"), r"PACommittee\(metric='acc"),
+        (PASearchCV(MODEL, GRID, refit=PACommittee(members="all")), "'members' parameter of PAC"),
+        (PASearchCV(MODEL, GRID, refit=PACommittee(grid_search())), "refit: expected a PACommitt"),
     ],
-)  # fmt: skip
-def test_bad_input_is_refused_before_any_fit(made, error, message):
-    with pytest.raises(error, match=message):
+)
+def test_bad_input_is_refused_before_any_fit(made, message):
+    with pytest.raises((TypeError, ValueError), match=message):
         made.fit(X, Y)
 
 
-def test_wrong_models_and_rows_are_named():
-    with pytest.raises(TypeError, match="either classifiers or regressors"):
-        PACommittee.from_models([Ridge().fit(X, Y), SVC().fit(X, Y)], X, Y)
-    with pytest.raises(ValueError, match="at least two labelled rows, got 1"):
-        PACommittee.from_models([SVC().fit(X, Y)], X[:1], Y[:1])
-    with pytest.raises(NotFittedError):
-        PACommittee(grid_search()).predict(X)
+BAYES, LINE = GaussianNB().fit(X, Y), Ridge().fit(X_T, Y_T)
+NO_METRIC = "scoring: expected the name of a metric, a scorer or N"
+
+
+@pytest.mark.parametrize(
+    ("models", "n_rows", "scoring", "message"),
+    [
+        # scikit-learn says itself that a model is not fitted.
+        *((none, 178, None, "^models: expected|not fitted yet") for none in ([], {}, [1], X)),
+        ([GaussianNB()], 178, None, "not fitted yet"),
+        ([StandardScaler().fit(X)], 178, None, "^models: expected"),
+        ([Ridge().fit(X, Y), BAYES], 178, None, "either classifiers or regressors"),
+        ([BAYES], 1, None, "at least two labelled rows, got 1"),
+        *(([BAYES], 178, several, NO_METRIC) for several in (["accuracy"], {"a": "accuracy"}, 1)),
+    ],
+)
+def test_wrong_models_and_rows_are_named(models, n_rows, scoring, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        PACommittee.from_models(models, X[:n_rows], Y[:n_rows], scoring=scoring)
 
 
 def test_classifiers_that_know_more_classes():
@@ -566,11 +567,6 @@ def test_a_scorer_that_looks_at_the_features_has_no_committee_score():
         search.fit(X[FIT], Y[FIT])
     assert np.isnan(search.committee_score_)
     assert search.score(X[TEST], Y[TEST]) > 0.8
-
-
-def test_progress(capfd):
-    PACommittee(grid_search(), verbose=1).fit(X[FIT], Y[FIT])
-    assert "fits" in capfd.readouterr().err
 
 
 @pytest.mark.skipif(not SUPPORTS_CALLBACKS, reason="callbacks are new in scikit-learn 1.9")
@@ -604,48 +600,18 @@ def test_estimator_checks(model, grid):
     assert len(found) > 50
 
 
-@pytest.mark.slow
-def test_few_rows_gain():
-    """Over forty draws the committee is better than the choice in the mean, as it should."""
-    gains = []
-    digits, label = load_digits(return_X_y=True)
-    cancer = load_breast_cancer(return_X_y=True)
-    for rows, y in ((digits, label), (StandardScaler().fit_transform(cancer[0]), cancer[1])):
-        for seed in range(20):
-            order = np.random.default_rng(seed).permutation(len(y))
-            fit, test = order[:80], order[80:]
-            model = make_pipeline(StandardScaler(), KNeighborsClassifier())
-            grid = [
-                {"kneighborsclassifier": [KNeighborsClassifier(k) for k in (1, 3, 9)]},
-                {"kneighborsclassifier": [SVC(gamma=g) for g in (0.003, 0.03, 0.3)]},
-                {"kneighborsclassifier": [DecisionTreeClassifier(random_state=0), GaussianNB()]},
-                {"kneighborsclassifier": [LogisticRegression(C=C) for C in (0.01, 1)]},
-            ]
-            cv = StratifiedKFold(5, shuffle=True, random_state=seed)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                committee = PACommittee(GridSearchCV(model, grid, cv=cv)).fit(rows[fit], y[fit])
-            gains.append(
-                committee.score(rows[test], y[test]) - committee.search_.score(rows[test], y[test])
-            )
-    assert np.mean(gains) > 0
-    assert np.mean(gains) / (np.std(gains) / np.sqrt(len(gains))) > 2
-
-
 @pytest.mark.usefixtures("no_fit")
 @pytest.mark.parametrize(
     ("y", "message"),
     [
-        (np.eye(3, dtype=int)[Y][:, :2], r"y: expected shape \(178,\), got \(178, 2\)"),
         (np.column_stack([Y, Y]), r"y: expected shape \(178,\), got \(178, 2\)"),
         (Y + 0.5, "Unknown label type: continuous"),
         (np.where(Y == 2, None, Y.astype(object)), "y: expected a value for each row, got None"),
     ],
 )
 def test_labels_that_are_no_classes_are_refused_before_any_fit(y, message):
-    search = GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 5]})
     with pytest.raises(ValueError, match=message):
-        PACommittee(search).fit(X, y)
+        PACommittee(GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 5]})).fit(X, y)
 
 
 def one_metric(estimator, X, y):
@@ -711,13 +677,6 @@ def test_labels_that_no_model_knows():
     assert same.score(X[TEST], Y[TEST]) > 0.9
 
 
-@pytest.mark.parametrize("models", [[], {}, [1], X, [GaussianNB()], [StandardScaler().fit(X)]])
-def test_models_that_are_none(models):
-    # scikit-learn says itself that a model is not fitted.
-    with pytest.raises((TypeError, ValueError), match="^models: expected|not fitted yet"):
-        PACommittee.from_models(models, X, Y)
-
-
 def own_score(estimator, X, y):
     return estimator.score(X, y)
 
@@ -730,18 +689,10 @@ def test_a_scorer_may_call_score():
     for committee in (around.fit(X[FIT], Y[FIT]), ours.fit(X[FIT], Y[FIT]), trained):
         right = accuracy_score(Y[TEST], committee.predict(X[TEST]))
         assert committee.score(X[TEST], Y[TEST]) == right
-
-
-def test_of_regressors_a_scorer_may_call_score():
-    def best_of_both(estimator, X, y):
-        return {"r2": estimator.score(X, y), "error": -np.abs(estimator.predict(X) - y).mean()}
-
-    grid = {"alpha": [0.1, 1, 10]}
-    search = GridSearchCV(Ridge(), grid, scoring=best_of_both, refit="r2")
-    committee = PACommittee(search).fit(X_T, Y_T)
+    of_numbers = PACommittee(GridSearchCV(Ridge(), {"alpha": [0.1, 1]}, scoring=own_score))
+    committee, weight = of_numbers.fit(X_T, Y_T), np.arange(len(Y_T))
     assert committee.score(X_T, Y_T) == r2_score(Y_T, committee.predict(X_T))
-    weight = np.arange(len(Y_T))
-    plain = PACommittee(GridSearchCV(Ridge(), grid)).fit(X_T, Y_T)
+    plain = PACommittee(GridSearchCV(Ridge(), {"alpha": [0.1, 1]})).fit(X_T, Y_T)
     expected = r2_score(Y_T, plain.predict(X_T), sample_weight=weight)
     assert plain.score(X_T, Y_T, sample_weight=weight) == expected
 
@@ -761,40 +712,30 @@ def test_a_class_of_one_row_is_in_one_fold_alone():
     models = [GaussianNB().fit(X[FIT], Y[FIT]), KNeighborsClassifier().fit(X[FIT], Y[FIT])]
     rows = np.flatnonzero(TEST)
     rows = np.r_[rows[Y[rows] == 0][:1], rows[Y[rows] > 0]]
-    message = r"scoring: expected a metric that is defined on all parts .* pairs of parts"
-    with pytest.raises(ValueError, match="scoring: expected a metric that is finite"):
-        PACommittee.from_models(models, X[rows], Y[rows], scoring="neg_log_loss")
+    for some, message in ((rows, "metric that is finite"), (rows[1:], "is defined on parts")):
+        with pytest.raises(ValueError, match=f"scoring: expected .*{message}"):
+            PACommittee.from_models(models, X[some], Y[some], scoring="neg_log_loss")
     twice = np.r_[rows, 0]
     binary = [clone(model).fit(X[FIT], Y[FIT] == 0) for model in models]
     committee = PACommittee.from_models(binary, X[twice], Y[twice] == 0, scoring="roc_auc")
     assert committee.posterior_.n_pairs == 10  # of two folds, which have one of both rows each
-    with pytest.raises(ValueError, match="scoring: expected a metric that is defined on parts"):
-        PACommittee.from_models(models, X[rows[1:]], Y[rows[1:]], scoring="neg_log_loss")
 
     def sometimes(estimator, X, y):
         return np.nan if np.count_nonzero(y == 0) < 2 else accuracy_score(y, estimator.predict(X))
 
     several = np.r_[np.flatnonzero(TEST)[:9], np.flatnonzero(TEST)[40:]]
-    with pytest.warns(UserWarning, match=message):
+    with pytest.warns(UserWarning, match="a metric that is defined on all parts .* pairs"):
         PACommittee.from_models(models, X[several], Y[several], scoring=sometimes)
 
 
-@pytest.mark.parametrize("scoring", [["accuracy"], {"a": "accuracy"}, 1])
-def test_several_metrics_of_trained_models(scoring):
-    with pytest.raises(TypeError, match="scoring: expected the name of a metric, a scorer or N"):
-        PACommittee.from_models([GaussianNB().fit(X, Y)], X, Y, scoring=scoring)
-
-
 def test_too_few_rows_for_a_metric():
-    model = Ridge().fit(X_T, Y_T)
     with pytest.raises(ValueError, match="scoring: expected a metric .* 3 labelled rows, got no"):
-        PACommittee.from_models([model], X_T[:3], Y_T[:3])
-    error = PACommittee.from_models([model], X_T[:3], Y_T[:3], scoring="neg_mean_absolute_error")
+        PACommittee.from_models([LINE], X_T[:3], Y_T[:3])
+    error = PACommittee.from_models([LINE], X_T[:3], Y_T[:3], scoring="neg_mean_absolute_error")
     assert error.weights_.tolist() == [1]
 
 
 def test_no_vote_is_certain_after_a_few_rows_without_an_error():
-    Z = (X - X.mean(axis=0)) / X.std(axis=0)
     models = [LogisticRegression(C=C).fit(Z[FIT], Y[FIT]) for C in (0.01, 1.0)]
     known = np.flatnonzero(TEST)[::9]
     right = [model.predict(Z[known]) == Y[known] for model in models]
@@ -829,19 +770,6 @@ def test_the_bound_knows_no_unit_and_leaves_sound_temperatures_alone(scale):
     assert beta_of(np.where(np.eye(3)[y] == 1, 0.0, -np.inf), y, classes) > 0
 
 
-def test_the_doors_agree_on_classes_that_are_easy():
-    rng = np.random.default_rng(0)
-    easy = X + 1e3 * Y[:, None] + rng.normal(size=X.shape)
-    grid = {"n_neighbors": [1, 3, 5]}
-    one = PACommittee(grid_search(KNeighborsClassifier(), grid)).fit(easy, Y)
-    other = PASearchCV(KNeighborsClassifier(), grid, cv=CV, refit="committee", tol=0.1)
-    other.fit(easy, Y)
-    assert np.isfinite(one.betas_).all()
-    np.testing.assert_allclose(one.betas_, other.best_estimator_.betas_, rtol=1e-9)
-    np.testing.assert_allclose(one.posterior_.weights, other.posterior_.weights, atol=1e-12)
-    np.testing.assert_allclose(one.predict_proba(easy), other.predict_proba(easy), atol=1e-12)
-
-
 @pytest.mark.filterwarnings("ignore")
 def test_a_metric_without_a_value_is_named():
     for search, rows, y in (
@@ -852,21 +780,16 @@ def test_a_metric_without_a_value_is_named():
             PACommittee(search).fit(rows, y)
 
 
-@pytest.mark.parametrize("name", ["environments", "views", "paired"])
-def test_what_only_searches_of_this_package_take_is_refused_with_the_right_call(name):
-    committee = PACommittee(GridSearchCV(GaussianNB(), {}))
-    with pytest.raises(TypeError, match=rf"PASearchCV\(.*refit='committee'\).fit\(X, y, {name}="):
-        committee.fit(X, Y, **{name: Y})
-
-
-def test_a_parameter_that_no_fit_takes_is_refused_before_any_fit():
-    with pytest.raises(TypeError, match="got 'sample_wieght'. Did you mean 'sample_weight'"):
-        PACommittee(GridSearchCV(GaussianNB(), {})).fit(X, Y, sample_wieght=np.ones(len(Y)))
-
-
-def test_a_scorer_may_request_environments():
-    with sklearn.config_context(enable_metadata_routing=True):
-        scorer = PAScorer().set_score_request(environments=True, sample_weight=False)
-        search = GridSearchCV(GaussianNB(), {"var_smoothing": [1e-9, 0.1]}, scoring=scorer)
-        committee = PACommittee(search).fit(X, Y, environments=np.arange(len(Y)) % 2)
-    assert np.isfinite(committee.search_.cv_results_["mean_test_score"]).all()
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        *(
+            (name, rf"PASearchCV\(.*refit='committee'\).fit\(X, y, {name}=")
+            for name in ("environments", "views", "paired")
+        ),
+        ("sample_wieght", "got 'sample_wieght'. Did you mean 'sample_weight'"),
+    ],
+)
+def test_what_no_fit_takes_is_refused_with_the_right_call(name, message):
+    with pytest.raises(TypeError, match=message):
+        PACommittee(GridSearchCV(GaussianNB(), {})).fit(X, Y, **{name: Y})

@@ -4,14 +4,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
 from sklearn.dummy import DummyClassifier
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
-from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import StandardScaler
 
-from pa_select import GuardedSelection, PAScorer, PASearchCV, pa_scorer
-from pa_select.model_selection import majority_rate
+from pa_select import GuardedSelection, PASearchCV
 
 
 def results(agreement, score, spread=0.01, **more):
@@ -63,8 +57,7 @@ def test_failed_candidates_are_never_chosen():
 def test_floor_and_the_warning_when_nothing_is_eligible():
     floor = {"mean_test_majority_rate": [0.93] * 3}
     assert choose([1, 3, 2], [0.95, 0.93, 0.945], **floor) == 2
-    with pytest.warns(UserWarning, match="No candidate is within 1 standard error"):
-        # All at the majority rate: the score decides, not the agreement.
+    with pytest.warns(UserWarning, match=r"No candidate is within 1 standard error"):
         assert choose([1, 3, 2], [0.935, 0.93, 0.93], **floor) == 0
     number = GuardedSelection("pa", "acc", n_se=100, floor=0.94)
     assert choose([1, 3, 2], [0.97, 0.93, 0.96], rule=number) == 2
@@ -73,10 +66,7 @@ def test_floor_and_the_warning_when_nothing_is_eligible():
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
-        (
-            GuardedSelection(),
-            r"agreement: .*\['pa', 'acc'\], got 'agreement'.*refit=GuardedSelection\('pa', 'acc",
-        ),
+        (GuardedSelection(), r"agreement: .*\['pa', 'acc'\], got 'agreement'.*refit=GuardedSelec"),
         (GuardedSelection("pa", "accuracy"), r"score: .*\['pa', 'acc'\], got 'accuracy'"),
         (GuardedSelection("pa", "pa"), "score: expected another metric than agreement='pa'"),
         (GuardedSelection("pa", "acc", floor="dummy"), "floor: expected 'auto', .* got 'dummy'"),
@@ -109,25 +99,3 @@ def test_a_name_of_the_agreement_is_not_needed_in_our_searches(scoring, given):
 
 
 X, Y = load_breast_cancer(return_X_y=True)
-MODEL = Pipeline([("scale", StandardScaler()), ("model", DummyClassifier())])
-GRID = [
-    {"model": [DummyClassifier(strategy=s) for s in ("most_frequent", "prior", "uniform")]},
-    {"model": [LogisticRegression()], "model__C": [1e-5, 0.1, 10]},
-    {"model": [KNeighborsClassifier()], "model__n_neighbors": [1, 10, 200]},
-]
-SCORING = {"pa": pa_scorer, "accuracy": "accuracy", "majority_rate": majority_rate}
-
-
-@pytest.mark.filterwarnings("ignore:scores_a and scores_b")
-@pytest.mark.slow
-def test_guarded_search_is_as_accurate_and_never_degenerate():
-    guarded = GridSearchCV(
-        MODEL, GRID, scoring=SCORING, refit=GuardedSelection("pa", "accuracy"), n_jobs=2
-    ).fit(X[:300], Y[:300])
-    accuracy = guarded.cv_results_["mean_test_accuracy"]
-    assert accuracy[guarded.best_index_] >= accuracy.max() - 0.01
-    assert not isinstance(guarded.best_estimator_["model"], DummyClassifier)
-    # The papers' metric would have taken a constant classifier.
-    uniform = {"pa": PAScorer(prior="uniform"), "accuracy": "accuracy"}
-    unguarded = GridSearchCV(MODEL, GRID, scoring=uniform, refit="pa").fit(X[:300], Y[:300])
-    assert isinstance(unguarded.best_estimator_["model"], DummyClassifier)

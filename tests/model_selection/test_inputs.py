@@ -23,8 +23,7 @@ from pa_select.utils.estimators import takes_infinite, takes_missing
 X, Y = load_iris(return_X_y=True)
 HALVES = np.arange(150) % 2
 FRAME = pd.DataFrame(X, columns=list("abcd"))
-
-
+LATER, TWICE = (pd.Series(HALVES, index) for index in (range(1, 151), np.arange(150) // 2))
 MANY = pd.DataFrame(np.zeros((9, 700)), columns=[f"s{i}" for i in range(700)])
 
 
@@ -33,6 +32,10 @@ def with_value(frame, value):
     changed = frame.astype({"c": object})
     changed.loc[7, "c"] = value
     return changed if isinstance(value, str) else changed.astype({"c": float})
+
+
+TEXT, GAP = with_value(FRAME, "0,5"), with_value(FRAME, np.nan)
+BOTH = {"pa": pa_scorer, "score": "accuracy"}
 
 
 class Unfittable(ClassifierMixin, BaseEstimator):
@@ -49,6 +52,11 @@ class Imputer(TransformerMixin, BaseEstimator):
 
     def transform(self, X):
         return np.nan_to_num(X)
+
+
+class NoPairs:
+    def pairs(self, splits, X, y, **context):
+        return []
 
 
 def search(**params):
@@ -69,14 +77,8 @@ def search(**params):
         ({"environments": {"a": X}}, "one value for each of 150 rows of X, got a dict of 1"),
         ({"environments": np.zeros(150)}, "environments: expected at least two, got only .*0.0"),
         ({"environments": [None] * 150}, "environments: expected a value for each row"),
-        (
-            {"X": FRAME, "environments": pd.Series(HALVES, np.arange(150) + 1)},
-            r"environments: .* none for 0 .1 of 150 are missing.*Give environments.to_numpy\(\)",
-        ),
-        (
-            {"X": FRAME, "environments": pd.Series(HALVES, np.arange(150) // 2)},
-            "environments: expected a unique index, got 0 several times",
-        ),
+        ({"X": FRAME, "environments": LATER}, r"environments: .* none for 0 .*Give env.*numpy"),
+        ({"X": FRAME, "environments": TWICE}, "environments: expected a unique index, got 0"),
         ({"X": FRAME, "y": pd.Series(Y)[::-1]}, "y: expected the rows of X in their order"),
         ({"X": FRAME, "groups": pd.Series(HALVES)[::-1]}, "groups: .* got another order"),
         ({"X": FRAME, "sample_weight": pd.Series(HALVES)[::-1]}, "sample_weight: .*another"),
@@ -90,53 +92,26 @@ def search(**params):
         ({"views": FGSM()}, "views: an attack needs a fitted model, got FGSM"),
         ({"views": lambda X: X / "2"}, "^views: .*ufunc"),
         ({"views": X}, "views: expected rows that differ from X, got the values of X"),
-        (
-            {"X": FRAME, "views": [lambda X: X + 1, lambda X: X]},
-            r"views\[1\]: expected rows that differ from X",
-        ),
+        ({"views": [lambda X: X + 1, lambda X: X]}, r"views\[1\]: expected rows that differ from"),
         ({"views": [X + 1, lambda X: X[:3]]}, r"views\[1\]: expected a view of each of 150 rows"),
         ({"X": FRAME, "views": FRAME[list("dcba")]}, "views: expected the columns of X"),
         ({"X": FRAME, "views": FRAME.iloc[:9]}, "views: expected a row for each index of X"),
         ({"X": FRAME, "views": FRAME.assign(e=1)}, "the columns of X, got also 'e'[.]$"),
         ({"X": FRAME, "views": FRAME[["a", "c"]]}, "of X, got all but 'b', 'd'[.]$"),
-        (
-            {"X": FRAME, "paired": (MANY, MANY + 1)},
-            r"paired\[0\]: expected the columns of X, got 's0', 's1', 's2' and 697 more instead "
-            "of 'a', 'b', 'c' and 1 more[.]$",
-        ),
-        (
-            {"X": FRAME, "paired": (FRAME + 1, with_value(FRAME, "0,5"))},
-            r"paired\[1\]: expected numbers, as in paired\[0\], got the text '0,5' in row 7, "
-            "column 'c'[.]$",
-        ),
-        (
-            {"paired": {"b": (with_value(FRAME, "0,5").to_numpy(), X + 1)}},
-            r"paired\['b'\]\[0\]: expected numbers, as in X, got the text '0,5' in row 7",
-        ),
+        ({"X": FRAME, "paired": (MANY, MANY + 1)}, "columns of X, .*697 more inst.* and 1 more"),
+        ({"X": FRAME, "paired": (FRAME + 1, TEXT)}, r"\[1\]: .* as in paired\[0\], .*row 7, col"),
+        ({"paired": {"b": (TEXT.to_numpy(), X + 1)}}, r"paired\['b'\]\[0\]: .*, as in X, .* row"),
         ({"X": FRAME, "views": with_value(FRAME, "?")}, "views: .*got the text '[?]' in row 7"),
         ({"views": with_value(FRAME, "").to_numpy()}, "views: .*got the text '' in row 7"),
-        (
-            {"X": FRAME, "paired": (FRAME + 1, with_value(FRAME, np.nan))},
-            r"paired\[1\]: expected no missing values, since X has none and Unfittable does not "
-            "take them, got nan in row 7, column 'c'[.] Leave this row out",
-        ),
-        (
-            {"paired": {"b": (X + 1, with_value(FRAME, np.nan).to_numpy())}},
-            r"paired\['b'\]\[1\]: expected no missing values.* nan in row 7, column 2[.] Leave",
-        ),
+        ({"X": FRAME, "paired": (FRAME + 1, GAP)}, r"paired\[1\]: .* Unfittable .* row 7, column"),
+        ({"paired": {"b": (X + 1, GAP.to_numpy())}}, r"paired\['b'\]\[1\]: .* nan in row 7, colu"),
         ({"environments": pd.Series(np.zeros(150))}, "at least two, got only 0.0[.]$"),
-        (
-            {"domains": HALVES},
-            "a parameter of Unfittable.fit, got 'domains'[.] Did you mean 'environments'",
-        ),
+        ({"domains": HALVES}, "of Unfittable.fit, got 'domains'[.] Did you mean 'environments'"),
         ({"paired": (X, X), "views": X}, "paired: expected None if views is given, got both[.]$"),
         ({"target": X}, r"target: .*, fit\(X, y, paired=.*Such rows alone do not choose:"),
         ({"views": "later"}, "views: expected rows like X, got the text 'later'"),
         ({"environments": "b"}, "environments: expected one value .*, got the text 'b'[.]$"),
-        (
-            {"X": FRAME, "environments": "b"},
-            r"got the text 'b'. X has .*fit.X.drop.columns='b'., y, environments=X\['b'\].",
-        ),
+        ({"X": FRAME, "environments": "b"}, r"X has .*X.drop.columns='b'., y, environments=X\['b"),
         ({"X": FRAME, "groups": "b"}, r"groups: expected one value .* groups=X\['b'\]"),
         ({"view": X}, "fit: expected environments, views, .*got 'view'. Did you mean 'views'"),
         ({"sample_weights": Y}, "got 'sample_weights'. Did you mean 'sample_weight'"),
@@ -145,30 +120,15 @@ def search(**params):
         ({"groups": np.arange(9)}, r"groups: expected shape .150,., got .9,."),
         ({"sample_weight": -np.ones(150)}, "sample_weight: expected finite non-negative"),
         ({"scoring": pa_scorer}, "scoring: expected a score .* got a PAScorer"),
-        ({"scoring": {"pa": pa_scorer, "score": "accuracy"}, "refit": "pa"}, "got a PAScorer"),
-        (
-            {"scoring": {"pa": pa_scorer, "score": "accuracy"}, "refit": GuardedSelection("pa")},
-            "computes the agreement itself: leave scoring and a GuardedSelection out",
-        ),
+        ({"scoring": BOTH, "refit": "pa"}, "got a PAScorer"),
+        ({"scoring": BOTH, "refit": GuardedSelection("pa")}, "leave scoring and a GuardedSelec"),
         ({"cv": 51}, "cv: expected no more folds than there are rows .*, 50, got 51"),
         ({"cv": 1}, "'cv' parameter of PASearchCV must be"),
-        (
-            {"cv": LeaveOneGroupOut()},
-            "^environments or groups: expected .*cv=LeaveOneGroupOut.*None",
-        ),
+        ({"cv": LeaveOneGroupOut()}, "^environments or groups: expected .*cv=LeaveOneGroup.*None"),
         ({"selection": "score_views"}, "views: expected some .*selection='score_views', got"),
-        (
-            {"refit": lambda cv_results: 0, "selection": "score"},
-            "selection: expected 'guarded', the default, with a callable refit.*got 'score'",
-        ),
-        (
-            {"selection": GuardedSelection},
-            r"selection: expected an object such as GuardedSelection\(\), got the class",
-        ),
-        (
-            {"refit": GuardedSelection},
-            r"refit: expected an object such as GuardedSelection\(\), got the class",
-        ),
+        ({"refit": len, "selection": "score"}, "selection: .*guarded.*callable refit.*got 'score"),
+        ({"selection": GuardedSelection}, r"selection: .* such as GuardedSelection\(\), got the"),
+        ({"refit": GuardedSelection}, r"refit: expected .* such as GuardedSelection\(\), got the"),
         ({"pairing": "nearest"}, "'pairing' parameter of PASearchCV must be"),
         ({"selection": "best"}, "'selection' parameter of PASearchCV must be"),
         ({"prior": [0.5, 0.5]}, "prior"),
@@ -180,12 +140,10 @@ def search(**params):
             {"environments": HALVES, "sample_weight": (np.asarray(HALVES) == HALVES[0]) * 1.0},
             "sample_weight: expected a pair of two rows of positive weight, got none",
         ),
-        (
-            {"selection": "worst_environment", "views": X},
-            "environments: expected some in fit.* with selection='worst_environment', got None",
-        ),
+        ({"selection": "worst_environment", "views": X}, "environments: .*worst_env.*, got None"),
         ({"pairing": "split-half", "views": X}, "views: expected None with pairing='split-half'"),
         ({"pairing": "views", "views": X}, "'pairing' parameter of PASearchCV must be"),
+        ({"pairing": NoPairs(), "views": X}, "views: expected None with a pairing object"),
     ],
 )
 def test_refused_before_any_fit(given, message):
@@ -201,34 +159,13 @@ def test_refused_before_any_fit(given, message):
         (PASearchCV(Unfittable(), [{"depth": [1]}, {"width": [2]}]), "Invalid parameter 'width'"),
         (PASearchCV(Unfittable(), []), "param_grid: expected at least one candidate, got none"),
         (PASearchCV(Unfittable(), {"depth": []}), "non-empty sequence"),
-        (
-            PASearchCV(Ridge(), {"alpha": [1]}),
-            "got a regressor, Ridge. A regressor needs pairs: fit",
-        ),
+        (PASearchCV(Ridge(), {"alpha": [1]}), "got a regressor, Ridge. A regressor needs pairs"),
         (PARandomizedSearchCV(Unfittable(), {"depth": [1]}, n_iter=0), "'n_iter' parameter"),
     ],
 )
 def test_wrong_candidates_are_refused_before_any_fit(made, message):
     with pytest.raises(ValueError, match=message):
         made.set_params(error_score="raise").fit(X, Y)
-
-
-def test_a_pairing_object_takes_no_views():
-    class Pairing:
-        def pairs(self, splits, X, y, **context):
-            return []
-
-    with pytest.raises(ValueError, match="views: expected None with a pairing object"):
-        search(pairing=Pairing()).fit(X, Y, views=X)
-
-
-def test_a_pipeline_takes_the_parameters_of_its_steps_and_no_misspelt_ones():
-    model = Pipeline([("model", Unfittable())])
-    grid = {"model__depth": [1]}
-    with pytest.raises(TypeError, match="got 'enviroments'. Did you mean 'environments'"):
-        PASearchCV(model, grid, error_score="raise").fit(X, Y, enviroments=HALVES)
-    with pytest.raises(AssertionError, match="a fit before the check"):
-        PASearchCV(model, grid, error_score="raise").fit(X, Y, model__sample_weight=np.ones(150))
 
 
 def test_a_parameter_of_the_estimator_may_be_called_target():
@@ -244,6 +181,7 @@ def test_a_parameter_of_the_estimator_may_be_called_target():
     ("given", "message"),
     [
         ({"domains": HALVES}, "got 'domains'[.] Did you mean 'environments'"),
+        ({"enviroments": HALVES}, "got 'enviroments'. Did you mean 'environments'"),
         ({"model__domains": HALVES}, "got 'model__domains'[.]$"),
         ({"modle__sample_weight": np.ones(150)}, "got 'modle__sample_weight'"),
         ({"sample_weight": np.ones(150)}, "Did you mean 'model__sample_weight'[?]"),
@@ -257,12 +195,12 @@ def test_a_pipeline_passes_nothing_on_that_no_step_takes(given, message):
     inside = GridSearchCV(model, {"model__depth": [1]})
     with pytest.raises(TypeError, match="got '"):
         PASearchCV(inside, {}, error_score="raise").fit(X, Y, **given)
+    with pytest.raises(AssertionError, match="a fit before the check"):
+        PASearchCV(model, {}, error_score="raise").fit(X, Y, model__sample_weight=np.ones(150))
 
 
 def test_what_is_not_x_or_y_is_given_by_name():
-    with pytest.raises(
-        TypeError, match="^fit: expected X, y, and environments, .*got 3 arguments"
-    ):
+    with pytest.raises(TypeError, match="^fit: expected X, y, and env.*got 3 arguments"):
         search().fit(X, Y, HALVES)
     with pytest.raises(TypeError, match=r"^fit\(\) missing 1 required positional argument: 'X'"):
         search().fit()
@@ -308,13 +246,13 @@ def test_who_may_take_infinite_values(estimator, takes):
 @pytest.mark.filterwarnings("ignore:paired:UserWarning")
 @pytest.mark.filterwarnings("ignore:The chosen candidate may:UserWarning")
 def test_missing_values_that_are_taken_are_no_error():
-    rows, there = FRAME[::2], with_value(FRAME, np.nan)[1::2].set_axis(FRAME.index[1::2])
+    rows, there = FRAME[::2], GAP[1::2].set_axis(FRAME.index[1::2])
     model = HistGradientBoostingClassifier(max_iter=2)
     found = PASearchCV(model, {}, cv=3).fit(rows, Y[::2], paired=(FRAME[1::2] + 1, there))
     assert np.isfinite(found.expected_score_)
     # Where labelled rows have some, an estimator must cope.
     gaps = make_pipeline(FunctionTransformer(np.nan_to_num, validate=False), GaussianNB())
-    gone, twice = with_value(FRAME, np.nan)[1::2], FRAME[::2]
+    gone, twice = GAP[1::2], FRAME[::2]
     pairs = (twice + 1, twice.mask(twice > 7))
     assert PASearchCV(gaps, {}, cv=3).fit(gone, Y[1::2], paired=pairs).expected_score_ > 0
 
@@ -322,7 +260,5 @@ def test_missing_values_that_are_taken_are_no_error():
 def test_text_labels_with_a_missing_one_are_named():
     y = np.array(["a", "b", "c"], dtype=object)[Y]
     y[7] = np.nan
-    with pytest.raises(
-        ValueError, match=r"^y: expected a value for each row, got nan in row 7[.]$"
-    ):
+    with pytest.raises(ValueError, match="^y: expected a value for each row, got nan in row 7"):
         search().fit(X, y, environments=HALVES)

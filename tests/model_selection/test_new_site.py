@@ -79,14 +79,13 @@ def test_nothing_is_said_of_sites_that_were_seen_or_are_two(cv, sites):
     assert ("three are needed" in text) == (cv != 3)
 
 
-def test_sites_of_one_row_count_little():
+def test_sites_of_one_row_count_little_and_those_without_a_score_are_left_out():
     scores = np.array([[0.8, 0.7], [0.9, 0.85], [0.85, 0.8], [0.9, 0.9], [0.0, 1.0]])
-    few = new_site_columns("score", scores, np.array([90, 80, 99, 85, 1.0]), of_regressors=False)
-    many = new_site_columns("score", scores, np.full(5, 90.0), of_regressors=False)
+    few, many = (
+        new_site_columns("score", scores, np.array([90, 80, 99, 85, last]), of_regressors=False)
+        for last in (1.0, 90.0)
+    )
     assert (few["new_site_low"] > many["new_site_low"] + 0.1).all()
-
-
-def test_sites_without_a_score_are_left_out_and_candidates_without_one_have_none():
     scores = np.array([[0.8, 0.7], [0.9, np.nan], [0.85, 0.8], [np.nan, np.nan]])
     sizes = np.array([50, 60, 70, 80.0])
     table = new_site_columns("auc", scores, sizes, of_regressors=False)
@@ -196,6 +195,8 @@ def test_a_constant_is_not_chosen_for_varying_little():
         "new_site_high": np.array([0.42, 0.9]),
     }
     assert BestAtNewSite()(table) == 1
+    with pytest.raises(ValueError, match="score: expected a metric .* got 'auc'"):
+        BestAtNewSite("auc")({"params": [{}], "mean_test_auc": np.ones(1)})
     grid = {"min_samples_leaf": [1, len(y)]}
     search = PASearchCV(constant, grid, cv=LeaveOneGroupOut(), selection="new_site")
     assert search.fit(X, y, environments=SITES).best_params_ == {"min_samples_leaf": 1}
@@ -215,11 +216,6 @@ def test_the_rule_needs_three_sites_before_any_fit(data):
     rows = slice(None, None, 2) if data == "pairs of two" else slice(None)
     with pytest.raises(ValueError, match="selection: expected at least 3 env.* 'new_site'"):
         trees(cv=cv, selection="new_site").fit(X[rows], y[rows], **given)
-
-
-def test_the_rule_says_which_metric_has_no_sites():
-    with pytest.raises(ValueError, match="score: expected a metric .* got 'auc'"):
-        BestAtNewSite("auc")({"params": [{}], "mean_test_auc": np.ones(1)})
 
 
 def test_the_rule_chooses_by_pairs_of_three_sites():

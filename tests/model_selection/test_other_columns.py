@@ -98,15 +98,6 @@ def test_each_site_has_its_columns():
     np.testing.assert_array_equal(table["expected_score"], np.min(both, axis=0))
     assert search.best_adapted_["own"].predict(MORE).shape == (60,)
     assert search.best_adapted_["near"].predict(NEAR).shape == (60,)
-    # The same in the other order of the sites.
-    turned = searched({"own": (A, MORE), "near": (A, NEAR)}).cv_results_
-    np.testing.assert_allclose(turned["expected_score"], table["expected_score"])
-
-
-@pytest.mark.parametrize("reference", ["self", LogisticRegression().fit(A, LABELS)])
-def test_references_look_at_the_labelled_site(reference):
-    search = searched((A[:40], MORE[:40]), reference=reference)
-    assert np.isfinite(search.expected_score_)
 
 
 @pytest.mark.filterwarnings("ignore:X_a. expected objects of the classes:UserWarning")
@@ -124,12 +115,14 @@ def test_trained_models_scorers_and_plans():
     assert plan.score == pytest.approx(found.score)
 
 
-def test_regressors():
+def test_regressors_and_other_references():
     y = X @ np.arange(6)
     search = PASearchCV(Ridge(), {"alpha": [0.1, 10]}, adapter="ridge", scoring="r2")
     search.fit(X, y, paired=(A, MORE))
     assert search.expected_score_ > 0.5
     assert search.best_adapted_.predict(MORE).shape == (60,)
+    for reference in ("self", LogisticRegression().fit(A, LABELS)):
+        assert np.isfinite(searched((A, MORE), reference=reference).expected_score_)
 
 
 @pytest.mark.parametrize(
@@ -165,13 +158,9 @@ def test_rows_of_the_other_site_belong_to_the_adapted_model(method):
 
 
 def test_without_an_adapter_the_error_names_the_columns():
-    more = [f"band {i}" for i in range(9)]
-    frame = pd.DataFrame(MORE, columns=more)
-    expected = (
-        r"^paired\[1\]: expected the columns of paired\[0\], got 'band 0', 'band 1', 'band 2' and "
-        r"6 more instead of 'x0', 'x1', 'x2' and 3 more\. If the other site .* adapter='ridge'\.$"
-    )
-    with pytest.raises(ValueError, match=expected):
+    frame = pd.DataFrame(MORE, columns=[f"band {i}" for i in range(9)])
+    message = r"^paired\[1\]: .* got 'band 0', .* 6 more instead of 'x0', .* 3 more\. If the other"
+    with pytest.raises(ValueError, match=message):
         searched((FRAME_A, frame), adapter=None, X=FRAME)
     with pytest.raises(ValueError, match=r"shape \(6,\).* got \(9,\)\. If the other site"):
         searched((A, MORE), adapter=None)
@@ -182,12 +171,11 @@ def test_without_an_adapter_the_error_names_the_columns():
 
 
 def test_columns_in_another_order_are_refused_also_with_an_adapter():
-    with pytest.raises(
-        ValueError, match=r"in their order.* cure is paired\[1\]\[paired\[0\].columns\]\."
-    ):
-        searched((FRAME_A, FRAME_A[NAMES[::-1]] + 1), X=FRAME)
+    turned = FRAME_A[NAMES[::-1]] + 1
+    with pytest.raises(ValueError, match=r"in their order.* cure is paired\[1\]\[paired\[0\].col"):
+        searched((FRAME_A, turned), X=FRAME)
     with pytest.raises(ValueError, match="X_b: expected the columns of X_a in their order"):
-        SiteAdapter().fit(FRAME_A[NAMES[::-1]], FRAME_A)
+        SiteAdapter().fit(turned, FRAME_A)
 
 
 @pytest.mark.parametrize(("adapter", "told"), [("ridge", True), (None, False)])

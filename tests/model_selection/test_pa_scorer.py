@@ -5,7 +5,6 @@ import pickle
 import warnings
 
 import joblib
-import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
@@ -20,16 +19,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import (
-    GridSearchCV,
-    HalvingGridSearchCV,
-    LearningCurveDisplay,
-    LeaveOneGroupOut,
-    RandomizedSearchCV,
-    ValidationCurveDisplay,
-    cross_val_score,
-    cross_validate,
-)
+from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut, cross_val_score, cross_validate
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
@@ -39,11 +29,10 @@ from pa_select.model_selection import majority_rate
 from pa_select.pairing import NearestPairing
 from pa_select.shifts import FGSM, GaussianNoise
 
-matplotlib.use("Agg")
-
 X, Y = load_iris(return_X_y=True)
 FRAME = pd.DataFrame(X, columns=list("abcd"), index=[f"flower {i}" for i in range(150)])
-ENVIRONMENTS = pd.Series(np.arange(150) % 3, index=FRAME.index)
+SITES = pd.Series(np.arange(150) % 3, index=FRAME.index)
+GAPS, TWICE = SITES.where(SITES > 0), pd.concat([FRAME, FRAME])
 MODEL = make_pipeline(StandardScaler(), LogisticRegression(max_iter=500))
 GRID = {"logisticregression__C": [0.01, 1.0]}
 ONE_SITE = LeaveOneGroupOut()
@@ -60,8 +49,7 @@ SCORERS = {
     "a transformer": PAScorer(views=FunctionTransformer(shrunk)),
     "two views": PAScorer(views=[shrunk, FunctionTransformer(shrunk)]),
     "views by index": PAScorer(views=shrunk(FRAME.iloc[::-1])),
-    "environments": PAScorer(environments=ENVIRONMENTS),
-    "in a dict": {"pa": PAScorer(views=shrunk), "accuracy": "accuracy"},
+    "environments": PAScorer(environments=SITES),
     "paired": PAScorer(paired=(FRAME[::5], shrunk(FRAME[::5][::-1]))),
 }
 
@@ -69,63 +57,23 @@ SCORERS = {
 @pytest.fixture(params=[False, True], ids=["", "routing"])
 def routing(request):
     with sklearn.config_context(enable_metadata_routing=request.param):
-        yield request.param
+        yield
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("routing")
 @pytest.mark.parametrize("name", SCORERS)
-def test_every_scorer_is_finite_in_cross_validation(name, routing):
-    scorer = SCORERS[name]
-    found = cross_validate(MODEL, FRAME, Y, scoring=scorer, cv=3, error_score="raise")
-    scores = [v for k, v in found.items() if k.startswith("test_")]
-    assert np.isfinite(scores).all()
-    if isinstance(scorer, dict):
-        return
+def test_every_scorer_is_finite_in_cross_validation(name):
+    scorer, given = SCORERS[name], (MODEL, FRAME, Y)
+    found = cross_val_score(*given, scoring=scorer, cv=3, error_score="raise")
+    assert np.isfinite(found).all()
     for prepare in (clone, copy.deepcopy):
-        again = cross_validate(MODEL, FRAME, Y, scoring=prepare(scorer), cv=3)
-        for key, values in found.items():
-            if key.startswith("test_"):
-                np.testing.assert_array_equal(again[key], values)
+        again = cross_val_score(*given, scoring=prepare(scorer), cv=3)
+        np.testing.assert_array_equal(again, found)
     with joblib.parallel_config(backend="multiprocessing"):  # forks, which start at once
-        again = cross_val_score(MODEL, FRAME, Y, scoring=scorer, cv=3, n_jobs=2)
-    np.testing.assert_array_equal(again, found["test_score"])
+        again = cross_val_score(*given, scoring=scorer, cv=3, n_jobs=2)
+    np.testing.assert_array_equal(again, found)
     assert (again >= 0).all()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SCORERS)
-def test_every_scorer_in_searches(name, routing):
-    several = isinstance(SCORERS[name], dict)
-    options = {"scoring": SCORERS[name], "refit": "pa" if several else True, "cv": 2}
-    for search in (
-        GridSearchCV(MODEL, GRID, **options, error_score="raise"),
-        RandomizedSearchCV(MODEL, GRID, n_iter=1, random_state=0, **options),
-    ):
-        search = pickle.loads(pickle.dumps(clone(search).fit(FRAME, Y)))
-        assert np.isfinite(search.best_score_)
-        assert search.predict(FRAME).shape == (150,)
-    if not several:
-        halving = HalvingGridSearchCV(MODEL, GRID, random_state=0, **options)
-        assert np.isfinite(halving.fit(FRAME, Y).best_score_)
-        nested = cross_val_score(search, FRAME, Y, cv=2, error_score="raise")
-        assert np.isfinite(nested).all()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [n for n, s in SCORERS.items() if not isinstance(s, dict)])
-def test_every_scorer_in_curves_and_displays(name):
-    scorer = SCORERS[name]
-    # The displays compute their curves by learning_curve and validation_curve.
-    curve = LearningCurveDisplay.from_estimator(
-        MODEL, FRAME, Y, scoring=scorer, cv=2, train_sizes=[0.6, 1.0], shuffle=True, random_state=0
-    )
-    assert "osterior" in curve.ax_.get_ylabel()
-    sweep = {"param_name": "logisticregression__C", "param_range": [0.1, 1]}
-    other = ValidationCurveDisplay.from_estimator(MODEL, FRAME, Y, **sweep, scoring=scorer, cv=2)
-    for display in (curve, other):
-        assert np.isfinite(display.train_scores).all()
-        assert np.isfinite(display.test_scores).all()
-    matplotlib.pyplot.close("all")
 
 
 def test_the_score_is_the_agreement_of_the_pairs():
@@ -167,13 +115,6 @@ def test_paired_objects_are_scored_whatever_else_is_given():
     assert frames(model, FRAME) == pytest.approx(expected.score)
 
 
-def test_few_paired_objects_cause_no_warning_in_each_fit():
-    few = PAScorer(paired=(X[:5], shrunk(X[:5])))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        GridSearchCV(MODEL, GRID, scoring=few, error_score="raise").fit(X, Y)
-
-
 class Unsupervised(ClassifierMixin, BaseEstimator):
     """Fits without labels: it has been fitted before."""
 
@@ -204,7 +145,7 @@ def test_weights():
     for scorer, arguments in (
         (PAScorer(), {}),
         (PAScorer(views=shrunk), {}),
-        (PAScorer("environments"), {"environments": ENVIRONMENTS.to_numpy()}),
+        (PAScorer("environments"), {"environments": SITES.to_numpy()}),
     ):
         part = {k: v[kept] for k, v in arguments.items()}
         expected = scorer(model, X[kept], Y[kept], **part)
@@ -218,10 +159,10 @@ def test_metadata_is_routed_where_asked_for():
     weight = np.where(np.arange(150) % 5 == 0, 0.0, 1.0)
     with sklearn.config_context(enable_metadata_routing=True):
         scorer = PAScorer("environments").set_score_request(environments=True, sample_weight=True)
-        by_index = PAScorer(environments=ENVIRONMENTS).set_score_request(sample_weight=True)
+        by_index = PAScorer(environments=SITES).set_score_request(sample_weight=True)
         model = GaussianNB().set_fit_request(sample_weight=False)
         search = GridSearchCV(model, {}, scoring=scorer)
-        search.fit(X, Y, environments=ENVIRONMENTS.to_numpy(), sample_weight=weight)
+        search.fit(X, Y, environments=SITES.to_numpy(), sample_weight=weight)
         other = GridSearchCV(model, {}, scoring=by_index).fit(FRAME, Y, sample_weight=weight)
         assert search.best_score_ == pytest.approx(other.best_score_)
         requests = clone(scorer).get_metadata_routing().score.requests
@@ -255,36 +196,28 @@ MODELS = {"model": GaussianNB().fit(X, Y)}
 
 
 @pytest.mark.parametrize(
-    ("params", "error", "message"),
+    ("params", "message"),
     [
-        ({"pairing": "nearest"}, ValueError, r"pairing: expected one of .*got 'nearest'"),
-        ({"pairing": FRAME}, ValueError, r"got DataFrame; for a view write PAScorer.views="),
-        ({"pairing": "views"}, ValueError, "views: expected some with pairing='views', got None"),
-        ({"pairing": "paired"}, ValueError, "paired: expected some with pairing='paired'"),
-        ({"pairing": "paired", "views": shrunk}, ValueError, "views: expected None with pairing="),
-        ({"pairing": NearestPairing(), "views": shrunk}, ValueError, "views: expected None with"),
-        ({"views": []}, ValueError, "views: expected at least one"),
-        ({"views": 3}, TypeError, "views: expected a callable .*got int"),
-        ({"views": FunctionTransformer}, TypeError, "got FunctionTransformer, a class"),
-        ({"views": GaussianNoise()(X)}, TypeError, "views: .*got a Shifted; give the shift"),
-        ({"views": [FGSM()]}, TypeError, "views: an attack needs a fitted model, got FGSM"),
-        ({"environments": [1, 2]}, TypeError,
-         "environments: expected a Series to look up by the index of X, got list"),
-        ({"views": shrunk, "environments": ENVIRONMENTS}, ValueError,
-         "environments: expected None if views is given, got both"),
-        ({"paired": X}, TypeError,
-         r"paired: expected the rows of the same objects.*\(X_a, X_b\), got ndarray"),
-        ({"paired": (X, X, X)}, TypeError, "got 3 of them"),
-        ({"paired": (X, X[1:])}, ValueError,
-         r"paired\[1\]: expected the 150 objects of paired\[0\]"),
-        ({"paired": (X, X[:, 1:])}, ValueError, r"paired\[1\]: expected rows of shape \(4,\)"),
-        ({"paired": (X, X.copy())}, ValueError, "got the same values"),
-        ({"paired": (X, shrunk(X)), "environments": ENVIRONMENTS}, ValueError,
-         "paired: expected None if environments is given, got both"),
+        ({"pairing": "nearest"}, r"pairing: expected one of .*got 'nearest'"),
+        ({"pairing": FRAME}, r"got DataFrame; for a view write PAScorer.views="),
+        ({"pairing": "views"}, "views: expected some with pairing='views', got None"),
+        ({"pairing": "paired"}, "paired: expected some with pairing='paired'"),
+        ({"pairing": "paired", "views": shrunk}, "views: expected None with pairing="),
+        ({"pairing": NearestPairing(), "views": shrunk}, "views: expected None with"),
+        ({"views": []}, "views: expected at least one"),
+        ({"views": 3}, "views: expected a callable .*got int"),
+        ({"views": FunctionTransformer}, "got FunctionTransformer, a class"),
+        ({"views": GaussianNoise()(X)}, "views: .*got a Shifted; give the shift"),
+        ({"views": [FGSM()]}, "views: an attack needs a fitted model, got FGSM"),
+        ({"environments": [1, 2]}, "environments: expected a Series to look up by the index of X"),
+        ({"views": shrunk, "environments": SITES}, "environments: expected None if views is give"),
+        ({"paired": X}, r"paired: expected the rows of the same objects.*\(X_a, X_b\), got ndarr"),
+        ({"paired": (X, X[1:])}, r"paired\[1\]: expected the 150 objects of paired\[0\]"),
+        ({"paired": (X, X + 1), "environments": SITES}, "paired: expected None if environments i"),
     ],
-)  # fmt: skip
-def test_wrong_parameters_are_named_before_any_search(params, error, message):
-    with pytest.raises(error, match=message):
+)
+def test_wrong_parameters_are_named_before_any_search(params, message):
+    with pytest.raises((TypeError, ValueError), match=message):
         PAScorer(**params)
 
 
@@ -292,8 +225,9 @@ def test_wrong_parameters_are_named_before_any_search(params, error, message):
     ("pairing", "data"),
     [
         ("views", {"views": shrunk}),
-        ("environments", {"environments": ENVIRONMENTS}),
-        ("paired", {"paired": (FRAME[::5], shrunk(FRAME[::5]))}),
+        ("environments", {"environments": SITES}),
+        # In each fit few pairs cause no warning.
+        ("paired", {"paired": (FRAME[:5], shrunk(FRAME[:5]))}),
     ],
 )
 def test_the_pairing_follows_from_what_is_given(pairing, data):
@@ -308,7 +242,7 @@ def test_the_pairing_follows_from_what_is_given(pairing, data):
 
 
 def test_environments_of_a_call_select_their_pairing():
-    given = {"environments": ENVIRONMENTS.to_numpy()}
+    given = {"environments": SITES.to_numpy()}
     expected = PAScorer("environments")(MODELS["model"], X, Y, **given)
     assert PAScorer()(MODELS["model"], X, Y, **given) == expected
     with pytest.raises(ValueError, match="environments: expected None if views is given, got bo"):
@@ -335,9 +269,9 @@ def test_a_search_that_cannot_work_stops_at_once(scoring, estimator, message, se
 
 @pytest.mark.filterwarnings("error")
 def test_a_search_whose_folds_hold_one_environment_stops_at_once():
-    scorer = PAScorer(environments=ENVIRONMENTS)
+    scorer = PAScorer(environments=SITES)
     message = r"environments: expected at least two among the rows scored, got only 0 in 50 rows"
-    given = {"X": FRAME, "y": Y, "groups": ENVIRONMENTS}
+    given = {"X": FRAME, "y": Y, "groups": SITES}
     for scoring in (scorer, {"pa": scorer, "other": majority_rate}):
         with pytest.raises(ValueError, match=message):
             GridSearchCV(MODEL, GRID, scoring=scoring, refit=False, cv=ONE_SITE).fit(**given)
@@ -358,7 +292,7 @@ def missing_column(X):
         (PAScorer(views=FRAME[75:]), "views: expected a row for each index of X, got none for 'f"),
         (PAScorer(views=lambda X: X[1:]), "views: expected a view of each of 30 rows of X, got 2"),
         (PAScorer(views=missing_column), "views: KeyError: 'price'"),
-        (PAScorer(environments=ENVIRONMENTS[75:]), "environments: expected a row for each index"),
+        (PAScorer(environments=SITES[75:]), "environments: expected a row for each index"),
     ],
 )
 def test_a_search_stops_at_once_at_views_and_environments_that_fail(scorer, message):
@@ -367,41 +301,31 @@ def test_a_search_stops_at_once_at_views_and_environments_that_fail(scorer, mess
 
 
 @pytest.mark.parametrize(
-    ("scorer", "data", "error", "message"),
+    ("scorer", "data", "message"),
     [
-        (PAScorer(views=lambda X: X[1:]), (X, Y), ValueError,
-         "views: expected a view of each of 150 rows of X, got 149 rows"),
-        (PAScorer(views=FRAME), (X, Y), TypeError,
-         "X must be a pandas DataFrame, got ndarray"),
-        (PAScorer(views=FRAME[1:]), (FRAME, Y), ValueError,
-         r"views: expected a row for each index of X, got none for 'flower 0' \(1 of 150"),
-        (PAScorer(views=pd.concat([FRAME, FRAME])), (FRAME, Y), ValueError,
-         "views: expected a unique index, got 'flower 0' several times"),
-        (PAScorer(), (X, None), ValueError,
-         r"y: expected labels with pairing='label', got None\. .* needs no make_scorer"),
-        (PAScorer(), (X[:1], Y[:1]), ValueError, "y: expected a class with at least two rows"),
-        (PAScorer("environments"), (X, Y), ValueError, "environments: expected one for each row"),
-        (PAScorer(shrunk), (X, Y), ValueError, r"; for a view write PAScorer\(views=...\)"),
-        (PAScorer(environments=ENVIRONMENTS * 0), (FRAME, Y), ValueError,
-         "environments: expected at least two among the rows scored, got only .*0.* in 150 rows"),
-        (PAScorer(environments=ENVIRONMENTS.where(ENVIRONMENTS > 0)), (FRAME, Y),
-         ValueError, "environments: expected a value for each row, got nan in row 0"),
-        (PAScorer(environments=ENVIRONMENTS.astype(str).astype(object).where(
-            ENVIRONMENTS > 0, None)), (FRAME, Y), ValueError, "got (None|nan) in row 0"),
-        (PAScorer(), (X, Y[:10]), ValueError, r"y: expected shape \(150,\), got \(10,\)"),
-        (PAScorer(), (X, np.eye(3)[Y]), ValueError, r"y: expected shape \(150,\), got \(150, 3\)"),
-        (PAScorer(views=lambda X: None), (X, Y), TypeError, "a view of X, got None"),
-        (PAScorer(views=lambda X: X[::-1]), (FRAME, Y), ValueError,
-         "views: expected the rows of X in their order"),
-        (PAScorer(prior="flat"), (X, Y), ValueError, "prior: expected"),
-        (PAScorer(), (X, Y, [1, 2, 3]), ValueError,
-         r"environments: expected shape \(150,\), got \(3,\)"),
+        (PAScorer(views=lambda X: X[1:]), (X, Y), "views: expected a view of each of 150 rows of"),
+        (PAScorer(views=FRAME), (X, Y), "X must be a pandas DataFrame, got ndarray"),
+        (PAScorer(views=FRAME[1:]), (FRAME, Y), r"none for 'flower 0' \(1 of 150"),
+        (PAScorer(views=TWICE), (FRAME, Y), "views: expected a unique index, got 'flower 0'"),
+        (PAScorer(), (X, None), r"y: expected labels .*, got None\. .* needs no make_scorer"),
+        (PAScorer(), (X[:1], Y[:1]), "y: expected a class with at least two rows"),
+        (PAScorer("environments"), (X, Y), "environments: expected one for each row"),
+        (PAScorer(shrunk), (X, Y), r"; for a view write PAScorer\(views=...\)"),
+        (PAScorer(environments=0 * SITES), (FRAME, Y), "at least two .*, got only .*0.* in 150 r"),
+        (PAScorer(environments=GAPS), (FRAME, Y), "environments: .* got nan in row 0"),
+        (PAScorer(environments=GAPS.astype(object)), (FRAME, Y), "got (None|nan) in row 0"),
+        (PAScorer(), (X, Y[:10]), r"y: expected shape \(150,\), got \(10,\)"),
+        (PAScorer(), (X, np.eye(3)[Y]), r"y: expected shape \(150,\), got \(150, 3\)"),
+        (PAScorer(views=lambda X: None), (X, Y), "a view of X, got None"),
+        (PAScorer(views=lambda X: X[::-1]), (FRAME, Y), "views: expected the rows of X in their"),
+        (PAScorer(prior="flat"), (X, Y), "prior: expected"),
+        (PAScorer(), (X, Y, [1, 2, 3]), r"environments: expected shape \(150,\), got \(3,\)"),
     ],
-)  # fmt: skip
-def test_wrong_parameters_and_data_are_named(scorer, data, error, message):
+)
+def test_wrong_parameters_and_data_are_named(scorer, data, message):
     X, y, *environments = data
     model = GaussianNB().fit(X, Y[: len(X)]) if len(X) > 1 else MODELS["model"]
-    with pytest.raises(error, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         scorer(model, X, y, environments=environments[0] if environments else None)
 
 

@@ -1,28 +1,23 @@
-"""Searches with objects measured twice: against refitting by hand, bad input, the contract."""
+"""Searches with objects measured twice: against refitting by hand, and bad input."""
 
-import pickle
 import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
-from helpers.calibration import calibration
-from helpers.search_tables import same_tables
-from scipy.special import logsumexp
+from helpers.calibration import calibration, error_of_change
 from scipy.stats import norm
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import make_classification
 from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import log_loss, make_scorer
+from sklearn.metrics import make_scorer
 from sklearn.model_selection import FixedThresholdClassifier, GroupKFold, StratifiedKFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 
-from pa_select import GuardedSelection, PARandomizedSearchCV, PASearchCV
+from pa_select import GuardedSelection, PASearchCV
 from pa_select.two_sites import SiteAdapter
-from pa_select.two_sites.engine import shrunk_scores
 from pa_select.two_sites.paired_rows import warn_of_known_rows
 
 GRID = {"C": [1e-4, 1e-2, 1.0]}
@@ -61,12 +56,6 @@ def calibration_by_hand(models, tests, X, y):
 def gain_of(q, model, a, b):
     """The probability that each prediction for b is right, less that for a."""
     return q[rows_of(a), model.predict(b)] - q[rows_of(a), model.predict(a)]
-
-
-def error_of_change(gains):
-    """Half of a pair that becomes right and half of one that becomes wrong are added."""
-    added = np.append(gains, [np.sqrt(0.5), -np.sqrt(0.5)])
-    return added.std() / np.sqrt(len(added))
 
 
 def rows_of(values):
@@ -148,29 +137,6 @@ def test_a_search_plans_pairs():
         without.plan_pairs()
 
 
-@pytest.mark.slow
-def test_other_metrics_and_the_one_that_decides():
-    params = {"scoring": ["accuracy", "neg_log_loss"], "refit": "neg_log_loss"}
-    search = searched((a, b), X, y, reference="self", **params)
-    table = search.cv_results_
-    assert search.expected_interval_ is None
-    assert search.expected_score_ == table["expected_neg_log_loss"][search.best_index_]
-    assert "expected_accuracy_low" in table
-    assert "expected_neg_log_loss_low" not in table
-    models, tests = models_by_hand(X, y, C=GRID["C"][1])
-    calibrate = calibration_by_hand(models, tests, X, y)
-
-    def loss(model, rows):
-        proba = np.repeat(model.predict_proba(rows), 3, axis=0)
-        weight = calibrate(model.decision_function(a)).ravel()
-        return log_loss(np.tile([0, 1, 2], 60), proba, sample_weight=weight)
-
-    at_a, at_b = (np.mean([loss(model, rows) for model in models]) for rows in (a, b))
-    total = table["mean_test_neg_log_loss"][1] + at_a - at_b
-    assert table["expected_neg_log_loss"][1] == pytest.approx(total, abs=1e-5)
-    assert 0 < table["expected_neg_log_loss_se"][1] < 1
-
-
 @pytest.mark.filterwarnings("ignore:paired.*expected row i of both")  # they look swapped
 def test_an_adapter_is_used_where_it_helps():
     rng = np.random.default_rng(1)
@@ -207,28 +173,6 @@ def test_the_worst_of_several_sites_decides():
     one = searched((a, far), X, y)
     assert np.allclose(one.cv_results_["expected_score"], table["expected_score_far"])
     assert "worst at far" in table["reason"][search.best_index_]
-
-
-def test_another_classifier_stands_in_for_the_labels():
-    X, y, a, b, labels = problem(n_pairs=200)
-    oracle = GaussianNB().fit(a, labels)
-    by_oracle = PASearchCV(LogisticRegression(), GRID, reference=oracle).fit(X, y, paired=(a, b))
-    q = calibration(oracle.predict_log_proba(X), y)(oracle.predict_log_proba(a))
-    table = by_oracle.cv_results_
-    models = [models_by_hand(X, y, C=C)[0] for C in GRID["C"]]
-    right = np.array([np.mean([q[rows_of(q), m.predict(a)] for m in ms], axis=0) for ms in models])
-    changes = [np.mean([gain_of(q, model, a, b) for model in ms]) for ms in models]
-    level, level_error = right.mean(1), right.std(1, ddof=1) / np.sqrt(len(a))
-    # The labels' and the oracle's opinions of the candidates differ hardly more than by chance.
-    known = table["mean_test_score"], table["se_test_score"], level, level_error
-    shrunk = shrunk_scores(*known)
-    total = shrunk.scores + changes
-    np.testing.assert_allclose(table["expected_score"], total, atol=1e-3)
-    by_pair = [np.mean([gain_of(q, model, a, b) for model in ms], axis=0) for ms in models]
-    of_change = np.array([error_of_change(gains) for gains in by_pair])
-    errors = np.sqrt(known[1] ** 2 + of_change**2 + shrunk.misfit**2)
-    np.testing.assert_allclose(table["expected_score_se"], errors, rtol=0.02)
-    assert np.abs(table["mean_test_score"] + changes - total).max() > 0.005
 
 
 def test_the_ensemble_is_calibrated_again():
@@ -274,14 +218,11 @@ def test_constant_and_failing_candidates():
     assert constant.expected_score_ == pytest.approx(np.mean(y == 0), abs=0.05)
 
 
-def test_an_adapter_that_undoes_the_difference_is_no_reason_to_warn():
-    found = [
-        searched((a, 3 - 2 * a), X, y, {"C": [1.0, 2.0]}, cv=5, adapter=adapter).cv_results_
-        for adapter in ("ridge", None)
-    ]
-    assert found[0]["adapted"].all()
-    assert not found[0]["disagreement"].any()
-    assert found[1]["disagreement"].all()
+def test_an_adapter_may_undo_the_difference():
+    for adapter in ("ridge", None):
+        table = searched((a, 3 - 2 * a), X, y, {"C": [1.0, 2.0]}, adapter=adapter).cv_results_
+        assert ("adapted" in table and table["adapted"].all()) == (adapter == "ridge")
+        assert ((table["disagreement"] > 0) == (adapter is None)).all()
 
 
 def unlucky(y, predicted, sample_weight=None):
@@ -354,8 +295,7 @@ def test_bad_pairs_are_named_before_any_fit(paired, error, message):
     [
         ({"adapter": 3}, (a, b), TypeError, "adapter: expected None, 'ridge'"),
         ({"reference": "best"}, (a, b), ValueError, "reference: expected 'self'"),
-        ({"reference": GaussianNB()}, (a, b), ValueError,
-         "reference: expected a fitted classifier, got one that is not fitted"),
+        ({"reference": GaussianNB()}, (a, b), ValueError, "reference: expected a fitted classifi"),
         ({"scoring": make_scorer(lambda y, p: 0.5)}, (a, b), TypeError,
          "scoring: expected a scorer whose metric takes sample weights"),
         ({"estimator": make_pipeline(SiteAdapter(), LogisticRegression()), "param_grid": {}},
@@ -375,10 +315,7 @@ def test_bad_parameters_are_named_before_any_fit(params, paired, error, message)
     ("paired", "message"),
     [
         ((a[:10], b[:10]), r"paired\[0\] and paired\[1\]: expected at least 20 pair"),
-        ((a + 3, b + 3), r"paired\[0\]: expected rows like the labelled ones"),
-        ((a, 5 * np.random.default_rng(0).normal(size=a.shape)),
-         "The chosen candidate may be no better than chance: its exp"),
-        ((X[y == 0][:60], X[y == 0][:60] + 0.1), "expected objects of the classes that y has, "),
+        ((a, 5 * np.random.default_rng(0).normal(size=a.shape)), "The chosen candidate may be no"),
         ((X[:60], X[:60] + 0.1), r"paired\[0\]: .* not among the rows of X, got 60 of 60"),
     ],
 )  # fmt: skip
@@ -401,39 +338,6 @@ def test_tables_whose_rows_repeat_may_have_the_pairs_rows_too():
     known = rng.normal(size=(200, 3))
     with pytest.warns(UserWarning, match="got 6 of 60 that are"):
         warn_of_known_rows(np.r_[known[:6], a[6:]], known, "paired[0]")
-
-
-@pytest.mark.parametrize("scoring", ["f1_macro", "neg_log_loss", "top_k_accuracy"])
-def test_the_order_of_the_pairs_is_of_no_account(scoring):
-    X, y, a, b, _ = problem(n_pairs=24)
-    X, y = X[:120], y[:120]
-    order = np.random.default_rng(0).permutation(24)
-    given = {"grid": {"C": [0.01, 1.0]}, "scoring": scoring, "refit": False}
-    found = searched((a, b), X, y, **given).cv_results_
-    turned = searched((a[order], b[order]), X, y, **given).cv_results_
-    for name in ("expected_score", "expected_score_se", "disagreement"):
-        np.testing.assert_allclose(turned[name], found[name], rtol=0, atol=1e-12)
-
-
-@pytest.mark.slow
-def test_the_contract_of_a_search(tmp_path):
-    X, y, a, b, _ = problem(noise=0.3)
-    search = PASearchCV(LogisticRegression(), GRID, adapter="ridge", memory=str(tmp_path))
-    first = clone(search).fit(X, y, paired=(a, b))
-    resumed = clone(search).fit(X, y, paired=(a, b))
-    in_parallel = clone(search).set_params(memory=None, n_jobs=2).fit(X, y, paired=(a, b))
-    for other in (resumed, in_parallel):
-        same_tables(first.cv_results_, other.cv_results_)
-    again = pickle.loads(pickle.dumps(first))
-    assert np.array_equal(again.best_adapted_.predict(b), first.best_adapted_.predict(b))
-    # Other pairs are another problem.
-    other = clone(search).fit(X, y, paired=(a, b + 0.5))
-    assert other.expected_score_ != first.expected_score_
-    drawn = PARandomizedSearchCV(LogisticRegression(), GRID, n_iter=3, random_state=0)
-    drawn.fit(X, y, paired=(a, b))
-    assert sorted(drawn.cv_results_["expected_score"]) == pytest.approx(
-        sorted(searched((a, b), X, y).cv_results_["expected_score"])
-    )
 
 
 def test_rows_of_one_group_count_once_in_the_interval():
@@ -465,34 +369,3 @@ def test_other_rules_and_weights():
     repeated = [tuple(np.flatnonzero(np.isin(rows, part)) for part in fold) for fold in folds]
     plain = search.set_params(cv=repeated).fit(X[rows], y[rows], paired=(a, b)).expected_score_
     assert weighted == pytest.approx(plain, abs=1e-4)
-
-
-class LogProbabilities(ClassifierMixin, BaseEstimator):
-    """Its rows are log-probabilities of four classes."""
-
-    def fit(self, X, y):
-        self.classes_ = np.arange(4)
-        return self
-
-    def decision_function(self, X):
-        return X
-
-    def predict(self, X):
-        return X.argmax(axis=1)
-
-
-@pytest.mark.parametrize("low", [-9999.0, -1e30])
-def test_a_label_without_a_score_decides_nothing(low):
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 4, 400)
-    a = 2.5 * np.eye(4)[y] + rng.normal(size=(400, 4))
-    b = a + 1.5 * rng.normal(size=(400, 4))
-    a, b = (x - logsumexp(x, axis=1, keepdims=True) for x in (a, b))
-    pairs, X, y = (a[:100], b[:100]), a[100:].copy(), y[100:]
-    search = PASearchCV(LogProbabilities(), {}, cv=3)
-    expected = search.fit(X, y, paired=pairs).expected_score_
-    row = np.flatnonzero(X.argmax(axis=1) != y)[2]
-    X[row, y[row]] = low
-    with pytest.warns(UserWarning, match=f"X: expected a score .* 1 of 300 rows, .* row {row}[.]"):
-        found = search.fit(X, y, paired=pairs)
-    assert found.expected_score_ == pytest.approx(expected, abs=0.01)

@@ -1,10 +1,7 @@
 """Short names of candidates, their values with errors, and their table in notebooks."""
 
-import re
-
 import numpy as np
 import pytest
-from sklearn.datasets import load_wine
 from sklearn.decomposition import PCA
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
@@ -14,12 +11,10 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
-from pa_select import PASearchCV
 from pa_select.model_selection.results_table import (
     candidate_names,
     class_of_all,
     some_names,
-    table_of_candidates,
     with_error,
 )
 
@@ -78,21 +73,18 @@ def test_pipelines_of_one_last_step_by_the_steps_that_differ():
     assert names == ["cumsum", "exp + cumsum"]
 
 
-def test_equal_names_have_the_number_of_the_candidate():
+def test_equal_names_have_the_number_of_the_candidate_and_names_are_short():
     models = [FunctionTransformer(np.cumsum, kw_args={"axis": n}) for n in (0, 1)]
     assert names_of({"prepare": [*models, SVC()]}) == ["cumsum #0", "cumsum #1", "SVC"]
     long = [{"weights": [*range(999), n]} for n in (1, 2)]
     first, second = candidate_names(long, MODEL)
     assert first.endswith("… #0")
     assert second.endswith("… #1")
-
-
-def test_names_are_short():
     long = [{"model": LogisticRegression(C=c), "weights": list(range(c, 999))} for c in (1, 2)]
     for name in candidate_names(long, MODEL):
         assert len(name) <= 60
         assert name.endswith("…")
-    assert all("\n" not in name for name in candidate_names(long, MODEL))
+        assert "\n" not in name
 
 
 def test_the_class_of_all_candidates():
@@ -125,17 +117,3 @@ def test_some_names_and_the_number_of_the_others():
 )
 def test_a_value_has_its_standard_error(value, error, text):
     assert with_error(value, error) == text
-
-
-def test_a_table_has_the_weights_behind_what_decides():
-    search = PASearchCV(MODEL, {"svc__C": [0.01, 1, 10]}, cv=3).fit(*load_wine(return_X_y=True))
-    heads = re.findall(r'<th scope="col"[^>]*>([^<]*)<', table_of_candidates(search))
-    assert heads == ["candidate", "agreement (nats)", "accuracy", "weight"]
-    weights = search.cv_results_["weight"]
-    chosen, *_ = re.findall("<tr><th.*?</tr>", table_of_candidates(search))[1:]
-    cell = chosen.split("<td")[-1]
-    # The bar of a weight of 1 would fill the cell.
-    assert f"transparent {100 * weights[search.best_index_]:.1f}%" in cell
-    assert with_error(weights[search.best_index_], np.nan) in cell
-    del search.cv_results_["weight"]
-    assert ">weight<" not in table_of_candidates(search)

@@ -122,11 +122,13 @@ def test_what_is_added_to_a_row_does_not_change_the_curve(ax):
     assert_allclose(display.betas, plain.betas, rtol=1e-5)
 
 
-def test_betas_of_ones_own(ax):
+def test_betas_of_ones_own_and_no_upper_bound(ax):
     display = draw(LOGITS, NOISY, betas=[10, 1, 0.1], ax=ax)
     betas, values = display.line_.get_data()
     assert_array_equal(betas, [0.1, 1, 10])
     assert_allclose(values, pa_kernel(LOGITS, NOISY, [0.1, 1, 10]))
+    known = {"betas": betas, "kernel": values, "beta": 1.0, "score": 0.3}
+    assert AgreementCurveDisplay(**known).plot(ax).bound_ is None
 
 
 def test_curves_that_share_axes_look_different_and_share_what_is_the_same(ax):
@@ -137,11 +139,6 @@ def test_curves_that_share_axes_look_different_and_share_what_is_the_same(ax):
     assert two.line_.get_alpha() == 0.5
     assert two.trained_ is one.trained_
     assert len(ax.get_legend().get_texts()) == 4
-
-
-def test_without_an_upper_bound_there_is_no_line(ax):
-    known = {"betas": [0.1, 1, 10], "kernel": [0.1, 0.3, 0.2], "beta": 1.0, "score": 0.3}
-    assert AgreementCurveDisplay(**known).plot(ax).bound_ is None
 
 
 @pytest.mark.parametrize(

@@ -122,16 +122,3 @@ def test_no_pairs_certain_and_uniform_posteriors(ax):
     ax.figure.canvas.draw()
     assert uniform.best_[0].get_label() == r"at $\beta^*$ = 0"
     assert certain.best_[0].get_label().endswith(r"= $\infty$")
-
-
-@pytest.mark.parametrize(
-    ("result", "message"),
-    [
-        ([1], "result: expected a PosteriorAgreement or a dict of these, got list"),
-        ({}, "result: expected .* got an empty dict"),
-        ({"a": 1}, r"result\['a'\]: expected a PosteriorAgreement, got int"),
-    ],
-)
-def test_errors(result, message):
-    with pytest.raises(TypeError, match=message):
-        ConfidenceDisplay.from_result(result)

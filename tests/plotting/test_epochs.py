@@ -114,7 +114,6 @@ def test_a_kept_epoch_that_is_not_drawn_is_not_marked(ax):
 @pytest.mark.parametrize(
     ("history", "columns", "error", "message"),
     [
-        (3, ("pa",), TypeError, "result: expected a skorch net, .* got int"),
         ([1, 2], ("pa",), TypeError, "result: expected a skorch net"),
         ([], ("pa",), ValueError, "result: expected at least one epoch"),
         (NeuralNetClassifier(torch.nn.Linear), ("pa",), ValueError, "no history; fit it first"),

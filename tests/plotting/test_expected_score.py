@@ -174,17 +174,6 @@ def test_failed_candidates_are_not_drawn(ax):
     assert none.errorbars_ == {}
 
 
-@pytest.mark.parametrize("n", [1, 40])
-def test_no_label_is_cut_off(n):
-    given = {"claimed": np.ones(n), "adapted": np.arange(n) % 2, "best_index": 0}
-    names = [f"{'a rather long name of a candidate, ' * (i % 2)}{i}" for i in range(n)]
-    display = display_of(n, names=names, true_scores=np.zeros(n), **given).plot()
-    display.figure_.draw_without_rendering()
-    left, low, width, height = display.figure_.get_tightbbox().bounds
-    assert min(left, low) >= -0.01
-    assert ([left + width, low + height] <= display.figure_.get_size_inches() + 0.01).all()
-
-
 @pytest.mark.parametrize(
     ("made", "options", "message"),
     [

@@ -127,17 +127,6 @@ def test_models_of_different_numbers_of_classes_have_no_common_limit(ax):
     assert DRAW(curve, ax=ax).references_ == [[]]
 
 
-@pytest.mark.parametrize("column", SHARES)
-def test_shares_have_binomial_errors(curve, column, ax):
-    display = DRAW(curve, column=column, at={"power": 0.4}, ax=ax)
-    for name, container in display.errorbars_[0].items():
-        share = rows_of(curve, estimator=name, power=0.4)[column]
-        assert_array_equal(drawn(container)[1], share)
-        error = np.sqrt(share * (1 - share) / 199)
-        length = np.minimum(share + error, 1) - np.maximum(share - error, 0)
-        assert_allclose(half_lengths(container), length / 2, atol=1e-12)
-
-
 def test_error_bars_of_shares_end_at_1(ax):
     given = {"x": [0, 1], "values": [[[0.99, 0.02]]], "errors": [[[0.03, 0.03]]], "panels": [1.0]}
     for column, ends in (
@@ -157,13 +146,19 @@ def test_error_bars_of_shares_end_at_1(ax):
         ("pa_change", "pa_change_se"),
         ("log_loss_gap", "log_loss_gap_se"),
         ("kl", "kl_se"),
+        *((share, None) for share in SHARES),
     ],
 )
-def test_means_over_rows_have_their_errors(curve, column, error, ax):
+def test_means_over_rows_have_their_errors_and_shares_binomial_ones(curve, column, error, ax):
     display = DRAW(curve, column=column, at={"power": 0.4}, ax=ax)
     for name, container in display.errorbars_[0].items():
-        expected = rows_of(curve, estimator=name, power=0.4)[error]
-        assert_allclose(half_lengths(container), expected, atol=1e-12)
+        rows = rows_of(curve, estimator=name, power=0.4)
+        length = rows[error or column]
+        if error is None:
+            away = np.sqrt(length * (1 - length) / 199)
+            length = (np.minimum(length + away, 1) - np.maximum(length - away, 0)) / 2
+        assert_array_equal(drawn(container)[1], rows[column])
+        assert_allclose(half_lengths(container), length, atol=1e-12)
 
 
 def test_every_measure_can_be_drawn(curve):
@@ -309,8 +304,3 @@ def test_unbounded_powers_have_a_panel_but_no_place_on_an_axis():
 def test_errors(curve, options, error, message):
     with pytest.raises(error, match=message):
         DRAW(curve, **options)
-
-
-def test_another_result_is_refused():
-    with pytest.raises(TypeError, match="result: expected a RobustnessCurve, got ndarray"):
-        DRAW(np.eye(2))

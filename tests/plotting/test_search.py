@@ -12,9 +12,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from pa_select import GuardedSelection, PASearchCV, pa_scorer, within_one_standard_error
+from pa_select import GuardedSelection, PASearchCV, pa_scorer
 from pa_select.plotting import PASearchDisplay
-from pa_select.plotting.search import _far_below, _window
 
 X, Y = load_wine(return_X_y=True)
 MODEL = make_pipeline(StandardScaler(), LogisticRegression())
@@ -44,6 +43,13 @@ def outside(display, both):
     (left, right), (low, high) = display.ax_.get_xlim(), display.ax_.get_ylim()
     x, y = both.T
     return int(((x < left) | (x > right) | (y < low) | (y > high)).sum())
+
+
+def made(score, value, **given):
+    """A display of some candidates, all eligible if nothing else is given."""
+    n = len(score)
+    given = {"eligible": np.ones(n, dtype=bool), "score_error": np.full(n, 0.005)} | given
+    return PASearchDisplay(score=score, value=value, **given)
 
 
 def test_candidates(search, ax):
@@ -76,33 +82,6 @@ def test_candidates(search, ax):
     ]
     marks = {bars.lines[0].get_marker() for bars in display.errorbars_.values()}
     assert len(marks) == 2
-
-
-def test_the_threshold_is_that_of_the_guard(search, ax):
-    display = PASearchDisplay.from_result(search, ax=ax)
-    assert_array_equal(display.threshold_.get_xdata(), 2 * [display.threshold])
-    score = search.cv_results_["mean_test_score"]
-    near = np.array([" is at least " in r for r in search.cv_results_["reason"]])
-    assert score[near].min() >= display.threshold > score[~near].max()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("selection", "has_threshold"),
-    [
-        ("score", False),
-        ("agreement", False),
-        (GuardedSelection(n_se=3), True),
-        (within_one_standard_error("logisticregression__C"), True),
-        (lambda table: 2, False),
-    ],
-)
-def test_every_rule(selection, has_threshold, ax):
-    search = PASearchCV(MODEL, GRID, selection=selection, cv=3, refit=False).fit(X, Y)
-    display = PASearchDisplay.from_result(search, ax=ax)
-    assert (display.threshold_ is not None) == has_threshold
-    assert display.best_index == search.best_index_
-    assert ax.get_xlabel().startswith("cross-validated score, ")
 
 
 def test_the_worst_environment_in_words(ax):
@@ -173,14 +152,12 @@ def test_what_failed_is_counted(ax):
     assert "1 not drawn" in display.errorbars_["not eligible"].get_label()
 
 
-def test_only_one_kind(ax):
-    display = PASearchDisplay(
-        score=[0.8, 0.9], score_error=[0, 0], value=[0.1, 0.2], eligible=[True, True]
-    ).plot(ax, alpha=0.3)
+def test_only_one_kind_without_weights_and_without_errors_of_the_agreement(ax):
+    display = made([0.8, 0.9], [0.1, 0.2]).plot(ax, alpha=0.3)
     assert list(display.errorbars_) == ["eligible"]
     assert display.errorbars_["eligible"].lines[0].get_alpha() == 0.3
-    assert display.chosen_ is display.threshold_ is None
-    assert len(display.errorbars_["eligible"].lines[2]) == 1  # no error of the agreement
+    assert display.chosen_ is display.threshold_ is display.weights_ is None
+    assert len(display.errorbars_["eligible"].lines[2]) == 1
     assert ax.get_ylabel() == "agreement (nats per pair)"
     assert labels_of(ax) == ["eligible (2)", "best score"]
 
@@ -204,37 +181,25 @@ def test_a_search_of_scikit_learn(ax):
     assert display.chosen_.get_label() == f"chosen: C={chosen:g}"
 
 
-def crowd(n=20, **kwargs):
+def crowd(n=20, **given):
     """Many good candidates and, last, a terrible one."""
     rng = np.random.default_rng(0)
-    return PASearchDisplay(
-        score=np.append(0.9 + 0.01 * rng.random(n), 0.1),
-        score_error=np.full(n + 1, 0.005),
-        value=np.append(1 + 0.1 * rng.random(n), -30),
-        value_error=np.full(n + 1, 0.02),
-        names=[f"number {i}" for i in range(n + 1)],
-        **kwargs,
-    )
+    score, value = 0.9 + 0.01 * rng.random(n), 1 + 0.1 * rng.random(n)
+    given |= {"value_error": np.full(n + 1, 0.02), "names": [f"number {i}" for i in range(n + 1)]}
+    return made(np.append(score, 0.1), np.append(value, -30), **given)
 
 
 def test_the_choice_of_the_score_is_marked_and_named(ax):
-    given = {
-        "score": [0.9, 0.95, 0.94],
-        "score_error": [0.01, 0.01, 0.01],
-        "value": [0.5, 0.6, 0.7],
-        "eligible": [False, True, True],
-        "score_name": "accuracy",
-    }
-    names = ["tree", "SVC", "LR"]
-    display = PASearchDisplay(**given, best_index=2, names=names).plot(ax)
+    score, value, given = [0.9, 0.95, 0.94], [0.5, 0.6, 0.7], {"names": ["tree", "SVC", "LR"]}
+    display = made(score, value, best_index=2, score_name="accuracy", **given).plot(ax)
     assert_allclose(np.ravel(display.score_choice_.get_data()), [0.95, 0.6])
     assert display.score_choice_.get_label() == "best accuracy: SVC"
     assert display.chosen_.get_label() == "chosen: LR"
     assert display.score_choice_.get_marker() != display.chosen_.get_marker()
-    assert PASearchDisplay(**given, best_index=1, names=names).plot(ax).score_choice_ is None
+    assert made(score, value, best_index=1, **given).plot(ax).score_choice_ is None
     # Nor where the chosen candidate's score is as high, but for rounding.
-    given["score"] = [0.9, 0.95, 0.95 - 1e-12]
-    assert PASearchDisplay(**given, best_index=2).plot(ax).score_choice_ is None
+    score[2] = 0.95 - 1e-12
+    assert made(score, value, best_index=2).plot(ax).score_choice_ is None
 
 
 def test_the_area_of_a_disc_is_the_weight(search, ax):
@@ -251,21 +216,9 @@ def test_the_area_of_a_disc_is_the_weight(search, ax):
     )
 
 
-def test_without_weights_there_are_no_discs(ax):
-    display = crowd(eligible=np.ones(21, dtype=bool)).plot(ax)
-    assert display.weights_ is None
-    assert "larger disc: more weight" not in labels_of(ax)
-
-
 def test_a_choice_without_an_agreement_is_named(ax):
-    display = PASearchDisplay(
-        score=[0.9, 0.95],
-        score_error=[0.01, 0.01],
-        value=[0.5, np.nan],
-        eligible=[True, False],
-        best_index=0,
-        names=["a", "b"],
-    ).plot(ax)
+    given = {"eligible": [True, False], "best_index": 0, "names": ["a", "b"]}
+    display = made([0.9, 0.95], [0.5, np.nan], **given).plot(ax)
     assert display.score_choice_.get_label() == "best score: b (not drawn)"
     ax.figure.draw_without_rendering()
 
@@ -299,23 +252,29 @@ def test_marks_at_the_edge_where_something_is_outside(at, edge, ax):
     assert_allclose(np.ravel(mark.get_data()), expected)
 
 
-def test_a_better_score_that_is_not_eligible_is_inside(ax):
-    display = crowd(eligible=np.append(np.ones(20, dtype=bool), False))
-    display.score[-1], display.value[-1] = 0.999, 1
-    display.plot(ax)
-    assert display.score_choice_.get_xdata() == [0.999]
-    assert display.outside_ is None
-
-
-def test_the_chosen_candidate_and_that_of_the_score_are_inside(ax):
-    display = crowd(eligible=np.append(np.ones(20, dtype=bool), False), best_index=20).plot(ax)
-    assert outside(display, np.column_stack([display.score, display.value])) == 0
-
-
-def test_the_guard_is_inside(ax):
-    display = crowd(eligible=np.append(np.ones(20, dtype=bool), False), threshold=0.85).plot(ax)
+def test_candidates_that_are_named_and_the_guard_are_inside(ax):
+    eligible = np.append(np.ones(20, dtype=bool), False)
+    better = crowd(eligible=eligible)
+    better.score[-1], better.value[-1] = 0.999, 1
+    better.plot(ax)
+    assert better.score_choice_.get_xdata() == [0.999]
+    assert better.outside_ is None
+    chosen = crowd(eligible=eligible, best_index=20).plot(ax)
+    assert outside(chosen, np.column_stack([chosen.score, chosen.value])) == 0
+    guarded = crowd(eligible=eligible, threshold=0.85).plot(ax)
     assert ax.get_xlim()[0] < 0.85
-    assert len(display.outside_.get_xdata()) == 1
+    assert len(guarded.outside_.get_xdata()) == 1
+    # So are their errors.
+    wide = crowd(eligible=eligible, score_error=np.full(21, 0.1)).plot(ax)
+    assert ax.get_xlim()[0] < wide.score[:-1].min() - 0.1
+    assert len(wide.outside_.get_xdata()) == 1
+
+
+def test_around_one_eligible_candidate_half_of_the_others_are_shown(ax):
+    score, value = np.array([[0.9, 0.89, 0.88, 0.87, 0.1], [1.0, 0.9, 1.1, 0.8, -300]])
+    display = made(score, value, eligible=np.arange(5) == 0, score_error=np.zeros(5)).plot(ax)
+    assert outside(display, np.column_stack([score, value])[:3]) == 0
+    assert outside(display, np.column_stack([score, value])) > 0
 
 
 def test_one_candidate():
@@ -329,15 +288,8 @@ def test_one_candidate():
 
 def test_two_hundred_candidates_have_two_names():
     rng = np.random.default_rng(0)
-    display = PASearchDisplay(
-        score=0.5 + 0.5 * rng.random(200),
-        score_error=np.full(200, 0.01),
-        value=rng.random(200),
-        value_error=np.full(200, 0.01),
-        eligible=np.arange(200) < 50,
-        best_index=0,
-        names=[f"C={i}" for i in range(200)],
-    ).plot()
+    given = {"eligible": np.arange(200) < 50, "names": [f"C={i}" for i in range(200)]}
+    display = made(0.5 + 0.5 * rng.random(200), rng.random(200), best_index=0, **given).plot()
     display.figure_.draw_without_rendering()
     assert sum("C=" in label for label in labels_of(display.ax_)) == 2
     assert not display.ax_.texts
@@ -352,47 +304,3 @@ def test_errors(search, ax):
     needed = r"result: expected a search that recorded an agreement and a score, got the metrics "
     with pytest.raises(ValueError, match=rf"{needed}\['score'\]\. .*both metrics .*scoring="):
         PASearchDisplay.from_result(plain, ax=ax)
-
-
-GOOD = np.array([[0.90, 1.0], [0.91, 1.1], [0.92, 1.05], [0.93, 1.02]])
-
-
-@pytest.mark.parametrize(
-    ("more", "error", "inside"),
-    [
-        ([], 0, []),
-        # As far from the others as these are from each other.
-        ([[0.871, 1.0], [0.91, 1.19]], 0, [1, 1]),
-        ([[0.871, 1.0], [0.86, 1.0], [0.9, 9.0]], 0, [1, 0, 0]),
-        ([[0.5, 1.0]], [0.02, 0.3], [0]),
-    ],
-)
-def test_the_window_shows_what_is_kept_with_its_errors_and_what_is_near(more, error, inside):
-    points = np.concatenate([GOOD, np.reshape(more, (-1, 2))])
-    kept = np.arange(len(points)) < len(GOOD)
-    window = _window(points, np.broadcast_to(error, points.shape), kept)
-    assert (window is None) == all(inside)
-    if window is not None:
-        low, high = window
-        reach = error * kept[:, None]
-        shown = (low < points - reach) & (points + reach < high)
-        assert_array_equal(shown.all(axis=1), [True] * len(GOOD) + inside)
-
-
-def test_around_one_point_half_of_the_others_are_shown():
-    points = np.array([[0.9, 1.0], [0.89, 0.9], [0.88, 1.1], [0.87, 0.8], [0.1, -300.0]])
-    low, high = _window(points, 0 * points, np.arange(5) == 0)
-    inside = ((points > low) & (points < high)).all(axis=1)
-    assert inside[:3].all()
-    assert not inside[-1]
-
-
-def test_only_what_is_far_below_the_most_is_terrible():
-    points = np.concatenate([GOOD, [[0.1, 1.0], [0.92, -3.0], [1.0, 9.0]]])
-    assert_array_equal(_far_below(points, 0 * points), [0, 0, 0, 0, 1, 1, 0])
-    assert not _far_below(GOOD, 0 * GOOD).any()
-    # Errors as large as the distances.
-    assert not _far_below(points, np.full(points.shape, 1.0)).any()
-    # Scores that tie leave no deviation.
-    tied = np.array([[0.9, 1.0]] * 5 + [[0.899, 1.0]])
-    assert not _far_below(tied, 0 * tied).any()

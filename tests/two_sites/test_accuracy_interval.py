@@ -75,16 +75,6 @@ def test_the_limits_of_each_rate_are_those_of_clopper_and_pearson():
         assert high == pytest.approx(exact.high, abs=1e-9)
 
 
-def test_more_rows_and_pairs_narrow_it_and_disagreement_widens_it():
-    def width(*given):
-        low, high = accuracy_interval(*given)
-        assert 0 <= low <= given[0] <= high <= 1
-        return high - low
-
-    assert width(0.8, 50, 0.1, 30) > width(0.8, 60.5, 0.1, 30) > width(0.8, 60.5, 0.1, 31.5)
-    assert width(0.8, 50, 0.1, 30) < width(0.8, 50, 0.11, 30)
-
-
 def test_how_many_independent_rows_groups_are_worth():
     rng = np.random.default_rng(0)
     right = rng.random(400) < 0.8

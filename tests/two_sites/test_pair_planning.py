@@ -96,15 +96,15 @@ def test_it_takes_what_expected_score_takes():
     assert 0 < many.standard_error < few.standard_error
 
 
-@pytest.mark.parametrize("n_pairs", [[], [1], [20.5], 20, "20", None])
-def test_numbers_of_pairs_are_checked(n_pairs):
-    with pytest.raises(ValueError, match="n_pairs: expected a list of whole numbers of at le"):
-        plan_pairs(None, None, None, None, None, n_pairs=n_pairs)
-
-
-def test_one_pair_says_nothing():
+def test_numbers_of_pairs_and_of_objects_are_checked():
+    for n_pairs in ([], [1], [20.5], 20, "20", None):
+        with pytest.raises(ValueError, match="n_pairs: expected a list of whole numbers of at le"):
+            plan_pairs(None, None, None, None, None, n_pairs=n_pairs)
     with pytest.raises(ValueError, match="X_a: expected at least two first pairs, got 1"):
         plan_pairs(MODEL, X[:1], NOISY[:1], *VAL)
+    for n_objects in (0, 10, -1):
+        with pytest.raises(ValueError, match="n_objects: expected 1 to 9, the number of rows"):
+            draw_objects(MODEL, X[:9], n_objects)
 
 
 @pytest.mark.parametrize(("n", "n_objects"), [(60, 7), (60, 12), (61, 40)])
@@ -150,9 +150,3 @@ def test_objects_of_a_regressor_are_spread_over_its_predictions():
     # One of each eleven neighbours in the order of the predictions.
     ranks = np.sort(np.argsort(np.argsort(predicted))[rows])
     np.testing.assert_array_equal(np.diff(ranks), 11)
-
-
-@pytest.mark.parametrize("n_objects", [0, 10, -1])
-def test_as_many_objects_as_rows_at_most(n_objects):
-    with pytest.raises(ValueError, match="n_objects: expected 1 to 9, the number of rows, got"):
-        draw_objects(MODEL, X[:9], n_objects)

@@ -52,26 +52,6 @@ def test_the_formula(given):
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
-@given(candidates())
-def test_a_shrunk_score_lies_between_the_score_and_what_posteriors_say(given):
-    score, error, level, _ = given
-    centre = (score - level)[near_best(score, error, np.full(len(score), True))].mean()
-    found, ends = shrunk_scores(*given), np.sort([score, level + centre], axis=0)
-    assert np.all(found >= ends[0] - 1e-12)
-    assert np.all(found <= ends[1] + 1e-12)
-
-
-def test_known_scores_are_kept_and_unknown_differences_are_not_believed():
-    score, level = np.array([0.7, 0.72, 0.5]), np.array([0.8, 0.75, 0.7])
-    nothing = np.zeros(3)
-    np.testing.assert_allclose(shrunk_scores(score, nothing, level, nothing), score)
-    large = np.full(3, 0.3)  # it explains all differences, and all candidates are near the best
-    centred = level + (score - level).mean()
-    np.testing.assert_allclose(shrunk_scores(score, large, level, nothing), centred)
-    many = [shrunk_scores(score, large / n, level, large / n) - score for n in (10, 100, 1000)]
-    assert np.all(np.diff(np.abs(many), axis=0) <= 0)
-
-
 @pytest.mark.parametrize("unknown", [0, 1, 2, 3])
 def test_what_is_unknown_of_one_candidate_does_not_touch_the_others(unknown):
     columns = [
@@ -113,18 +93,3 @@ def test_the_best_candidate_is_near_itself():
         False,
     ]
     assert not near_best(score, error, np.full(3, False)).any()
-
-
-def test_shrinking_brings_scores_closer_to_the_truth():
-    """Of candidates whose scores differ by chance, as in the derivation of the formula."""
-    rng = np.random.default_rng(0)
-    truth = 0.8 + 0.02 * rng.normal(size=(300, 20))
-    score = truth + 0.04 * rng.normal(size=truth.shape)
-    level = truth - 0.1 + 0.01 * rng.normal(size=truth.shape)
-    error, level_error = np.full(20, 0.04), np.full(20, 0.01)
-    found = np.array(
-        [shrunk_scores(s, error, at, level_error) for s, at in zip(score, level, strict=True)]
-    )
-    rows, chosen = np.arange(300), found.argmax(1)
-    assert np.square(found - truth).mean() < 0.6 * np.square(score - truth).mean()
-    assert truth[rows, chosen].mean() > truth[rows, score.argmax(1)].mean() + 0.01

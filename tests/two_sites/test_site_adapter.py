@@ -5,7 +5,6 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.cross_decomposition import PLSRegression
@@ -17,7 +16,6 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
-from skorch import NeuralNetClassifier
 
 from pa_select import PASearchCV, expected_score, expected_scorer
 from pa_select.two_sites import SiteAdapter
@@ -183,12 +181,16 @@ def test_a_search_adapts_sparse_pairs():
         assert np.allclose(sparse, dense)
 
 
-def test_frames_stay_frames():
+def test_frames_stay_frames_and_are_aligned():
     a, b = (pd.DataFrame(x, columns=list("vwxyz")) for x in pairs())
     mapped = SiteAdapter().fit(b, a).transform(b.iloc[::-1])
     assert list(mapped.columns) == list("vwxyz")
-    assert list(mapped.index) == list(b.index[::-1])  # else they would not be aligned with a
-    assert isinstance(cross_adapted("ridge", b, a, 0), pd.DataFrame)
+    assert list(mapped.index) == list(b.index[::-1])
+    np.testing.assert_allclose(mapped, SiteAdapter().fit(b, a.iloc[::-1]).transform(b)[::-1])
+    # An adapter is taken for its regressor.
+    again = cross_adapted(SiteAdapter(), b, a, 0)
+    assert isinstance(again, pd.DataFrame)
+    assert np.allclose(again, a, atol=0.1 * a.std().to_numpy())
 
 
 @pytest.mark.parametrize(("given", "expected"), [("float32", "float32"), ("int64", "float64")])
@@ -197,31 +199,6 @@ def test_rows_have_the_floating_type_of_those_that_a_model_knows(given, expected
     a = (10 * a).astype(given)
     assert SiteAdapter().fit(b, a).transform(b).dtype == expected
     assert cross_adapted("ridge", b, a, 0).dtype == expected
-
-
-@pytest.mark.filterwarnings("ignore:The chosen candidate may:UserWarning")
-@pytest.mark.filterwarnings("ignore:y_val. expected the labels:UserWarning")  # one epoch
-def test_a_net_of_single_precision_reads_adapted_rows():
-    X, y = make_classification(300, 6, n_informative=4, random_state=0)
-    X = X.astype("float32")
-    torch.manual_seed(0)
-    loss, module = torch.nn.CrossEntropyLoss, torch.nn.Linear(6, 2)
-    net = NeuralNetClassifier(module, criterion=loss, max_epochs=3, verbose=0)
-    net.fit(X[:150], y[:150])
-    rows = X[150:200], 0.5 * X[150:200], X[200:], y[200:]
-    adapted = expected_score(net, *rows, adapter="ridge")
-    assert adapted.disagreement == 0
-    search = PASearchCV(net, {"lr": [0.01]}, cv=2, adapter="ridge")
-    search.fit(X[:150], y[:150], paired=rows[:2])
-    assert search.best_adapted_.predict(0.5 * X).shape == (300,)
-
-
-def test_frames_are_aligned_and_an_adapter_is_taken_for_its_regressor():
-    a, b = (pd.DataFrame(x, columns=list("vwxyz")) for x in pairs())
-    learnt = [SiteAdapter().fit(b, rows).transform(b) for rows in (a, a.iloc[::-1])]
-    assert np.allclose(*learnt)
-    again = cross_adapted(SiteAdapter(), b, a, 0)
-    assert np.allclose(again, a, atol=0.1 * a.std().to_numpy())
 
 
 def test_bad_input_is_named():
@@ -282,12 +259,9 @@ def test_missing_values_of_a_side_are_named(side):
     X, y = X[40:], y[40:]
     message = r"expected finite values for adapter='ridge', got .* in 2 of 40 rows \(3, 7\). Leave"
     model, takes_nan = LogisticRegression(), HistGradientBoostingClassifier(max_iter=2)
-    with pytest.raises(ValueError, match=rf"paired\[{side}\]: {message}"):
-        PASearchCV(takes_nan, {}, adapter="ridge", cv=2).fit(X, y, paired=tuple(sides))
-    with pytest.raises(
-        ValueError, match=rf"paired\[{side}\].* got nan in row 3, .* Leave these 2"
-    ):
-        PASearchCV(model, {}, adapter="ridge", cv=2).fit(X, y, paired=tuple(sides))
+    for one, said in ((takes_nan, f": {message}"), (model, ".* got nan in row 3, .* Leave these")):
+        with pytest.raises(ValueError, match=rf"paired\[{side}\]{said}"):
+            PASearchCV(one, {}, adapter="ridge", cv=2).fit(X, y, paired=tuple(sides))
     model.fit(X[:80], y[:80])
     for call in (
         lambda: expected_score(model, *sides, X[80:], y[80:], adapter="ridge"),

@@ -21,7 +21,6 @@ from pa_select import (
     expected_score,
     expected_scorer,
 )
-from pa_select.scores.class_scores import cached_for_only
 
 X, Y = shuffle(*load_wine(return_X_y=True), random_state=0)
 X = ((X - X.mean(0)) / X.std(0)).astype(np.float32)
@@ -86,17 +85,6 @@ def score_of_views(wrap, model):
     return search.cv_results_["agreement"]
 
 
-def score_of_several_views(wrap, model):
-    views = [wrap(shifted(V)), wrap(2 * V)]
-    return PASearchCV(model, GRID, cv=3).fit(wrap(V), LABELS, views=views).cv_results_["agreement"]
-
-
-def score_of_sites(wrap, model):
-    sites = {"one": (wrap(A), wrap(B)), "other": (wrap(A), wrap(2 * A))}
-    search = PASearchCV(model, GRID, cv=3).fit(wrap(V), LABELS, paired=sites)
-    return search.cv_results_["expected_score_other"]
-
-
 def score_of_scorer(wrap, model):
     scorer = expected_scorer(wrap(A), wrap(B))
     search = GridSearchCV(model, GRID, scoring=scorer, cv=3).fit(wrap(V), LABELS)
@@ -151,12 +139,6 @@ def test_other_parts_and_other_shapes_in_containers_are_refused():
         PASearchCV(net(), {}, cv=3).fit(
             in_dataset(V), LABELS, paired=(in_dataset(A), in_dataset(B[:, :5]))
         )
-
-
-def test_arrays_and_a_slice_dataset_go_together():
-    found = PASearchCV(net(), {}, cv=3).fit(in_dataset(V), LABELS, paired=(A, in_dataset(B)))
-    expected = PASearchCV(net(), {}, cv=3).fit(V, LABELS, paired=(A, B))
-    assert found.expected_score_ == pytest.approx(expected.expected_score_, abs=2e-6)
 
 
 class Untouched(Seeded):
@@ -254,25 +236,6 @@ def test_expected_scores_of_datasets_are_those_of_their_rows():
     plain = pytest.approx(expected_score(module, A, B, rows, y), rel=1e-5)
     assert expected_score(module, dataset(A), dataset(B), dataset(rows, y), None) == plain
     assert expected_score(module, A, dataset(B), dataset(rows), y) == plain
-
-
-def test_only_the_rows_that_were_cached_are_read_from_the_cache():
-    class Doubling:
-        def forward_iter(self, X):
-            return iter([2 * X])
-
-    net, rows = Doubling(), np.ones(2)
-    with cached_for_only(rows, net):
-        assert next(net.forward_iter(rows)).tolist() == [2, 2]
-    cached = iter([np.zeros(2)])  # skorch's own cache can be read once
-    net.forward_iter = lambda *_: cached
-    with cached_for_only(rows, net):
-        for _ in range(2):
-            assert next(net.forward_iter(rows)).tolist() == [0, 0]
-        assert next(net.forward_iter(np.ones(2))).tolist() == [2, 2]
-    assert next(net.forward_iter(np.ones(3))).tolist() == [0, 0]  # for the next scorer
-    with cached_for_only(rows, object()):
-        pass
 
 
 @pytest.mark.parametrize(
