@@ -152,10 +152,10 @@ class PAEarlyStopping(PAScoring):
         for name, other in net.callbacks_[len(before) + 1 :]:
             if getattr(other, "load_best", False):
                 warn_caller(
-                    f"callbacks: expected {type(self).__name__} behind {type(other).__name__} "
+                    f"callbacks: expected {type(self).__name__} after {type(other).__name__} "
                     f"({name!r}), which has load_best=True, too, got it before: at the end the "
-                    "module may be that of the other's best epoch. Put it before, or set "
-                    "load_best=False."
+                    f"module may be that of the best epoch of {name!r}. Put {name!r} first, or "
+                    "set load_best=False in one of the two."
                 )
         for name, other in before:
             if isinstance(other, TrainEndCheckpoint):

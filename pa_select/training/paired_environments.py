@@ -209,13 +209,17 @@ def _refuse_shuffling(net: Net, dataset: HasItems) -> None:
 
 
 def check_exclusive(net: Net, y: Any) -> None:
-    """Refuse several labels of a row for a loss that takes them; one-hot labels sum to 1."""
+    """Refuse several labels of a row for a loss that takes them.
+
+    One-hot and mixed labels sum to 1, and of smoothed ones one is above 0.5.
+    """
     if not isinstance(net.criterion_, _OF_SEVERAL_LABELS):
         return
     labels: Array = np.asarray(as_numpy(y) if shape_of(y) else ())
     if labels.ndim != 2 or labels.shape[1] < 2 or labels.dtype.kind not in "biuf":
         return
-    if not np.allclose(labels.sum(axis=1), 1):
+    exclusive = np.isclose(labels.sum(axis=1), 1) | ((labels > 0.5).sum(axis=1) == 1)
+    if not exclusive.all():
         raise ValueError(f"y: expected a label for each row, got shape {labels.shape}.{OF_LABELS}")
 
 
@@ -242,10 +246,11 @@ def warn_of_raw_rows(environments: Sequence[Any], training: Any) -> None:
         far = np.maximum(apart, wider)
         # One environment on the scale of training is enough: the other may be the shifted one.
         # nan is no reason to warn.
-        if not (np.quantile(far, 1 - _SHARE) > _FAR or np.median(wider) < 1 / _FAR):
+        is_far = np.quantile(far, 1 - _SHARE) > _FAR
+        if not (is_far or np.median(wider) < 1 / _FAR):
             return
         others.append(rows)
-    column = np.flatnonzero(varied)[far.argmax()]
+    column = np.flatnonzero(varied)[far.argmax() if is_far else wider.argmin()]
     means, spreads = (
         [f"{value(rows[:, column]):.3g}" for rows in (known, *others)]
         for value in (np.mean, np.std)

@@ -27,12 +27,13 @@ from skorch.callbacks import (
     LoadInitState,
     TrainEndCheckpoint,
 )
+from skorch.dataset import Dataset
 from skorch.helper import SliceDict
 from torch import nn
 
 from pa_select import PAEarlyStopping, PAScoring, class_scores, posterior_agreement
 from pa_select.datasets import SharedEnvironment
-from pa_select.training.paired_environments import untouched_random_states
+from pa_select.training.paired_environments import untouched_random_states, warn_of_raw_rows
 
 X, Y = load_digits(return_X_y=True)
 X, Y = (X[:200] / 16).astype(np.float32), Y[:200].astype(np.int64)
@@ -491,6 +492,14 @@ def test_raw_pairs_for_a_net_behind_a_scaler_are_warned_of(scaler, far):
         fitted(scaled)
 
 
+def test_rows_on_a_smaller_scale_are_shown_by_a_column_of_theirs():
+    rows = scale(X).astype(np.float32)[:, X.std(axis=0) > 0]
+    small = (rows * np.where(np.arange(rows.shape[1]) < 2, 1, 0.01)).astype(np.float32)
+    message = r"column ([2-9]|\d\d) with .*standard deviations of 0.0"
+    with pytest.warns(UserWarning, match=message):
+        warn_of_raw_rows([Dataset(small), Dataset(small)], Dataset(rows))
+
+
 @pytest.mark.parametrize("kind", [TrainEndCheckpoint, type("Mine", (TrainEndCheckpoint,), {})])
 def test_a_checkpoint_of_the_last_epoch_is_warned_of(kind, tmp_path):
     def stored(*order):
@@ -526,7 +535,7 @@ def test_another_best_epoch_does_not_win_without_a_word(kind, tmp_path):
         net = make(*order, pa, lr=0.5).fit(X, Y)
     kept = callback(net, Keeper).states_[callback(net, PAEarlyStopping).best_epoch_ - 1]
     assert same(kept, net.module_.state_dict())
-    with pytest.warns(UserWarning, match=f"PAEarlyStopping behind {kind.__name__}"):
+    with pytest.warns(UserWarning, match=f"PAEarlyStopping after {kind.__name__}"):
         make(pa, *order, lr=0.5).fit(X, Y)
 
 
@@ -541,7 +550,8 @@ def test_a_callback_that_reads_our_columns_comes_behind(kind, column):
 def test_several_labels_of_a_row_are_refused(loss):
     one_hot = np.eye(10, dtype=np.float32)[Y]
     several = np.maximum(one_hot, one_hot[::-1])
-    make(PAScoring(PAIR), kind=NeuralNet, criterion=loss, max_epochs=1).fit(X, one_hot)
+    for labels in (one_hot, 0.9 * one_hot + np.float32(0.05)):  # smoothed for each class
+        make(PAScoring(PAIR), kind=NeuralNet, criterion=loss, max_epochs=1).fit(X, labels)
     with pytest.raises(ValueError, match="y: expected a label for each row, .* several labels"):
         make(PAScoring(PAIR), kind=NeuralNet, criterion=loss).fit(X, several)
 
