@@ -141,7 +141,8 @@ class Plan:
         if groups is not None and not of_environments:
             self._groups = _groups_within(self.kind.strata, groups, len(rows.y))
         name = next((name for name, value in given.items() if value is not None), "X")
-        samples = [("X", X), *((name, x) for x in self.kind.samples)]
+        names = self.kind.names_of_samples or [name] * len(self.kind.samples)
+        samples = [("X", X), *zip(names, self.kind.samples, strict=True)]
         # Torch modules fail on float64 rows at their first batch, which may be hours away.
         refuse_doubles(search.estimator, samples, y)
         #: The distinct labels; none for regressors.

@@ -150,7 +150,12 @@ def check_columns(rows: Any, X: Any, name: str, name_of_X: str = "X", advice: st
 
 
 def check_not_missing(
-    rows: Rows, X: Rows, name: str, estimator: Model, may_drop: bool = False
+    rows: Rows,
+    X: Rows,
+    name: str,
+    estimator: Model,
+    may_drop: bool = False,
+    name_of_X: str = "X",
 ) -> None:
     """Check that rows have no nan, or infinite values, if X has none and nobody takes them.
 
@@ -175,8 +180,9 @@ def check_not_missing(
         if may_drop and found[:, column].all():
             advice = f"Drop this column: with an adapter {name} may have other columns."
         raise ValueError(
-            f"{name}: expected no {kind} values, since X has none and {type(estimator).__name__} "
-            f"does not take them, got {got} in row {row}, column {where}. {advice}"
+            f"{name}: expected no {kind} values, since {name_of_X} has none and "
+            f"{type(estimator).__name__} does not take them, got {got} in row {row}, column "
+            f"{where}. {advice}"
         )
 
 

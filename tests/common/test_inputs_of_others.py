@@ -155,11 +155,18 @@ def test_rows_in_double_precision_are_refused_before_the_first_fit(steps, n):
     untouched = Untouched(lambda: torch.nn.Linear(n, 3), verbose=0)
     model = make_pipeline(*steps, untouched) if steps else untouched
     single, pairs = V.astype(np.float32), (A.astype(np.float32), B.astype(np.float32))
-    for name, X, paired in (("X", V, pairs), ("paired", single, (A, B))):
+    for name, X, given in (
+        ("X", V, {"paired": pairs}),
+        ("paired[0]", single, {"paired": (A, B)}),
+        ("paired[1]", single, {"paired": (pairs[0], B)}),
+        ("paired['b'][1]", single, {"paired": {"a": pairs, "b": (pairs[0], B)}}),
+        ("views[1]", single, {"views": [single + np.float32(1), V + 1]}),
+    ):
         cure = re.escape(f'got float64; give {name}.astype("float32").')
         advice = " Or add a step" if steps else "$"
-        with pytest.raises(TypeError, match=f"^{name}: expected rows.*{cure}{advice}"):
-            PASearchCV(model, {}).fit(X, LABELS, paired=paired)
+        message = f"^{re.escape(name)}: expected rows.*{cure}{advice}"
+        with pytest.raises(TypeError, match=message):
+            PASearchCV(model, {}).fit(X, LABELS, **given)
     with pytest.raises(AssertionError, match="fitted"):
         PASearchCV(model, {}, error_score="raise").fit(single, LABELS, paired=pairs)
 

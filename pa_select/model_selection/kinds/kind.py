@@ -217,8 +217,9 @@ class DataKind(ABC):
     tested_twice = False
     #: The environments of the rows, if folds are stratified by them, too.
     strata: Array | None = None
-    #: The rows of the samples that follow X.
+    #: The rows of the samples that follow X. Without names messages call them as ``fit`` does.
     samples: Sequence[Any] = ()
+    names_of_samples: Sequence[str] = ()
     #: The names of the sites where nobody labels, at which scores are expected.
     sites: Sequence[str] = ()
 

@@ -38,7 +38,7 @@ class PairedObjects(DataKind):
         super().__init__(rows)
         self._adapter, self._reference = search.adapter, search.reference
         options = search.estimator, search.adapter, rows.seed
-        self._sites, self.samples = make_sites(paired, rows.X, *options)
+        self._sites, self.samples, self.names_of_samples = make_sites(paired, rows.X, *options)
         self.sites = [site.name for site in self._sites]
         #: The groups of the rows of X, which say how alike their scores are.
         self._groups = None

@@ -41,8 +41,8 @@ class Site(NamedTuple):
 
 def make_sites(
     paired: PairedRows, X: Rows, estimator: Estimator, adapter: Adapter, seed: int
-) -> tuple[list[Site], list[Any]]:
-    """Check the pairs of each site; return the sites and the samples that follow X."""
+) -> tuple[list[Site], list[Any], list[str]]:
+    """Check the pairs of each site; return the sites, the samples after X, and their names."""
     # Imported here: workers that fit and score do not need torch.
     from pa_select.two_sites.paired_rows import (
         check_pairs,
@@ -62,6 +62,7 @@ def make_sites(
         )
     sites: list[Site] = []
     samples: list[Any] = []
+    names: list[str] = []
     rows_of_a: list[Any] = []
     for name, (X_a, X_b) in _named(paired).items():
         places = [f"paired[{name!r}][{i}]" if name else f"paired[{i}]" for i in (0, 1)]
@@ -79,12 +80,14 @@ def make_sites(
         rows_of_a.append(X_a)
         first = 1 + len(samples)
         samples += [X_a, X_b]
+        names += places
         if adapter is not None:
             samples.append(cross_adapted(adapter, X_b, X_a, seed))
+            names.append(places[1])
         adapted = None if adapter is None else first + 2
         has_own = adapter is not None and has_own_columns(X_b, X_a)
         sites.append(Site(name, _num_samples(X_a), first, first + 1, adapted, has_own))
-    return sites, samples
+    return sites, samples, names
 
 
 def adapted_to_sites(

@@ -33,7 +33,9 @@ class Views(DataKind):
     def __init__(self, rows: RowsOfX, views: Any) -> None:
         super().__init__(rows)
         n = len(rows.y)
-        self.samples = [_check_view(view, rows.X, n, name) for name, view in _by_name(views, n)]
+        named = _by_name(views, n)
+        self.samples = [_check_view(view, rows.X, n, name) for name, view in named]
+        self.names_of_samples = [name for name, _ in named]
 
     @staticmethod
     def default_rule(score: str) -> SelectionRule:
