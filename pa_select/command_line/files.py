@@ -265,7 +265,6 @@ def _with_logs(tables: Sequence[Table]) -> tuple[list[Table], int]:
     """Convert the probabilities of one model to scores; return how many were raised, too."""
     logs, n_raised = [], 0
     for table in tables:
-        check_shape(table.values, table.name)
         # As a scalar, the clip would be rounded to 0 in half precision.
         n_raised += int(np.count_nonzero(table.values < np.array([DEFAULT_CLIP])))
         values = scores_of_probabilities(table.values, table.name, DEFAULT_CLIP)

@@ -12,7 +12,6 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import get_scorer
-from sklearn.utils.validation import _num_samples
 
 from pa_select.scores.class_scores import cached_for_only
 from pa_select.two_sites.paired_rows import (
@@ -231,9 +230,9 @@ def expected_score(
     y_val = labels_of(X_val, y_val, "X_val")
     X_val = stacked(X_val, "X_val")
     for one in named_estimators(estimators).values():
-        check_not_missing(X_a, X_val, "X_a", one)
+        check_not_missing(X_a, X_val, "X_a", one, name_of_X="X_val")
         if adapter is None:  # which may impute
-            check_not_missing(X_b, X_val, "X_b", one)
+            check_not_missing(X_b, X_val, "X_b", one, name_of_X="X_val")
     X_a, X_b = one_pair_for_each_object(X_a, X_b, X_val)
     given = X_a, X_b, X_val, y_val
     warnings: list[str] = []
@@ -322,12 +321,17 @@ def _of_class_scores(
 
 
 def _labels_of_columns(scores: Any, labels: Array) -> Array | None:
-    """Return the classes of the columns of a DataFrame; None if their names lack some label."""
-    known = {str(label): label for label in labels.tolist()}
+    """Return the classes of the columns of a DataFrame; None if their names lack some label.
+
+    So it is if several columns have one name.
+    """
+    # bool("False") is True.
+    of_rows = [False, True] if labels.dtype.kind == "b" else labels.tolist()
+    known = {str(label): label for label in of_rows}
     names = list(map(str, getattr(scores, "columns", ())))
-    if not known.keys() <= set(names):
+    if len(set(names)) < len(names) or not known.keys() <= set(names):
         return None
-    kind = type(next(iter(known.values())))
+    kind = type(of_rows[0])
     try:  # a class without a row is called as the others are
         return np.array([known.get(name, kind(name)) for name in names])
     except ValueError:
@@ -367,7 +371,6 @@ class ExpectedScorer(NoThreshold, SavedWithVersions, BaseEstimator):
             check_metric(estimator, X, y, self.scoring)
             X_a, X_b = self._rows()
             check_columns(X_a, X, "X_a")
-            check_column(labels_of(X, y, "X"), _num_samples(X), "y")
             for name, rows in (("X_a", X_a), ("X_b", X_b)):
                 check_not_missing(rows, X, name, estimator)
         except Exception as error:

@@ -171,6 +171,19 @@ def share(y, predicted):
     return np.mean(y == predicted)
 
 
+def log_odds(y, predicted, sample_weight=None):
+    right = np.average(y == predicted, weights=sample_weight)
+    return float(np.log(right / (1 - right)))
+
+
+def test_the_best_value_of_a_metric_may_be_infinite():
+    model = LogisticRegression(C=1e-3)  # it predicts some rows of each fold wrong
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        search = of_theirs(expected_scorer(A, B, scoring=make_scorer(log_odds)), model, {})
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
 @pytest.mark.parametrize(
     ("made", "message"),
     [

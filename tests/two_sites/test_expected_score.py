@@ -342,6 +342,27 @@ def test_the_columns_of_frames_are_found_by_their_names(names, kind):
         expected_score(None, frame(old), frame(new).iloc[:, ::-1], frame(labelled), known[y])
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("label", [False, True])
+def test_a_bool_that_no_row_has_is_not_called_as_the_other_one(label):
+    old, new, labelled, y = language_model()
+    named = [pd.DataFrame(x[:, [1, 0]], columns=[True, False]) for x in (old, new, labelled)]
+    rows = y == int(label)
+    found = expected_score(None, *named[:2], named[2][rows], np.full(rows.sum(), label))
+    right = expected_score(None, old[:, :2], new[:, :2], labelled[rows, :2], y[rows])
+    assert found == pytest.approx(right, nan_ok=True)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_columns_of_one_name_are_found_by_their_numbers():
+    *scores, y = language_model()
+    frames = [pd.DataFrame(x, columns=[0, 0, 1, 2]) for x in scores]
+    few = y < 3
+    found = expected_score(None, *frames[:2], frames[2][few], y[few])
+    right = expected_score(None, *scores[:2], scores[2][few], y[few])
+    assert found == pytest.approx(right, nan_ok=True)
+
+
 @pytest.mark.parametrize(
     ("scoring", "confidence", "predicted", "limit"),
     [("recall", 0.2, 1, 1.0), ("recall", 5.0, 0, 0.0), ("f1", 5.0, 0, 0.0)],
@@ -543,7 +564,8 @@ def test_warnings_that_save_people():
     expected_score(forest, a, missing, X, y)  # it takes missing values: no warning
     imputed = make_pipeline(SimpleImputer(), Ridge())
     expected_score(model, a, missing, X, y, adapter=imputed)
-    with pytest.raises(ValueError, match="X_b: expected no missing values.* nan in row 3, col"):
+    message = "X_b: expected no missing values, since X_val has none.* nan in row 3, col"
+    with pytest.raises(ValueError, match=message):
         expected_score(model, a, missing, X, y)
 
 
