@@ -165,7 +165,9 @@ def check_for_adapter(
     if regressor is None:
         return
     is_ridge = isinstance(regressor, str)
-    may_impute = not is_ridge and (isinstance(regressor, type) or takes_missing(regressor))
+    # A regressor of others may not say that it takes missing values.
+    is_known = type(regressor).__module__.startswith("sklearn.")
+    may_impute = not is_ridge and (not is_known or takes_missing(regressor))
     # It predicts the rows of a, of which no value may be missing.
     for rows, name in ((X_a, name_a), (X_b, name_b))[: 1 if may_impute else 2]:
         refuse_not_finite(rows, name, regressor)

@@ -539,6 +539,19 @@ def test_labelled_rows_of_one_group_count_once(scoring):
         assert apart.low > together.low + 0.005
 
 
+class Tolerant(LogisticRegression):
+    def decision_function(self, X):
+        return super().decision_function(np.nan_to_num(X))
+
+
+class TolerantRidge(Ridge):
+    def fit(self, X, y):
+        return super().fit(np.nan_to_num(X), y)
+
+    def predict(self, X):
+        return super().predict(np.nan_to_num(X))
+
+
 def test_warnings_that_save_people():
     model, a, b, X, y = three_classes(13, 60)
     with pytest.warns(UserWarning, match="X_a: expected rows like the labelled .* are swapped"):
@@ -564,6 +577,10 @@ def test_warnings_that_save_people():
     expected_score(forest, a, missing, X, y)  # it takes missing values: no warning
     imputed = make_pipeline(SimpleImputer(), Ridge())
     expected_score(model, a, missing, X, y, adapter=imputed)
+    tolerant = Tolerant().fit(X, y)  # it does not say so
+    found = expected_score(tolerant, a, missing, X, y)
+    assert found == expected_score(tolerant, a, np.nan_to_num(missing), X, y)
+    assert expected_score(model, a, missing, X, y, adapter=TolerantRidge()).n_pairs == len(a)
     message = "X_b: expected no missing values, since X_val has none.* nan in row 3, col"
     with pytest.raises(ValueError, match=message):
         expected_score(model, a, missing, X, y)
