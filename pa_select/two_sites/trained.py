@@ -204,6 +204,7 @@ def check_metric(estimator: Any, X: Rows, y: Labels | None, scoring: str | Score
             f"scoring: expected a metric that is defined on the labels of each fold, got "
             f"{scoring!r}, which is {score} where they are {some_of(np.unique(y).tolist())}."
         )
+    return y
 
 
 def doubt_of_few_labels(estimator: Any, X: Rows) -> list[str]:
