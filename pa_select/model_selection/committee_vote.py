@@ -53,10 +53,12 @@ def towards_best(
     """
     mean = np.tensordot(shares, predicted, axes=1)
     step = predicted[best] - mean
+    unit = np.abs(step).max() or 1.0  # squares may not be representable in that of the targets
+    step, missed = step / unit, (y - mean) / unit
     weight = np.ones(len(y)) if weight is None else weight
     by_row = weight.reshape(-1, *[1] * (step.ndim - 1)) * step
     length = float(np.sum(by_row * step))
-    part = np.clip(np.sum(by_row * (y - mean)) / length, 0, 1) if length > 0 else 0.0
+    part = np.clip(np.sum(by_row * missed) / length, 0, 1) if length > 0 else 0.0
     moved = (1 - part) * shares
     moved[best] += part
     return moved

@@ -436,8 +436,8 @@ def expected_scorer(
         If `X_a` and `X_b` are not two measurements of the same objects. A search stops with the
         reason at its first score if no candidate could have one: the metric does not take the
         labels of the fold, the estimator is no classifier or has no probabilities that the metric
-        needs, or the pairs have missing or infinite values that it does not take. If a parameter of
-        the candidate that is no number may be the reason, only this candidate is nan.
+        needs, or the pairs have missing or infinite values that it does not take. If a parameter
+        of the candidate that is no number may be the reason, only this candidate is nan.
 
     Warns
     -----

@@ -276,6 +276,9 @@ def test_how_far_weight_moves():
     np.testing.assert_array_equal(towards_best(shares, 1, np.array([y, y, y]), y + 1), shares)
     one_bad = np.array([y + 1, y + [0, 0, 9], y + 1])
     moved = towards_best(shares, 1, one_bad, y, np.array([1.0, 1.0, 0.0]))
+    for unit in (1e-200, 1e200):
+        in_unit = towards_best(shares, 1, unit * one_bad, unit * y)
+        np.testing.assert_allclose(in_unit, towards_best(shares, 1, one_bad, y))
     np.testing.assert_allclose(moved, [0, 1, 0], atol=1e-12)
     assert 0 < towards_best(shares, 1, one_bad, y)[0]
     both = np.stack([mean, -mean], axis=2)
