@@ -199,10 +199,10 @@ def check_metric(estimator: Any, X: Rows, y: Labels | None, scoring: str | Score
             score = task.score(scorer, task.perfect(y, classes), y)
     except ValueError as error:
         raise ValueError(f"scoring: {error}") from error
-    if not np.isfinite(score):
+    if np.isnan(score):  # the best value of a metric may be infinite
         raise ValueError(
             f"scoring: expected a metric that is defined on the labels of each fold, got "
-            f"{scoring!r}, which is {score} where they are {some_of(np.unique(y).tolist())}."
+            f"{scoring!r}, which is nan where they are {some_of(np.unique(y).tolist())}."
         )
     return y
 

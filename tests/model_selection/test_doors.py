@@ -226,6 +226,16 @@ def test_what_is_no_classifier_of_one_output_stops_the_search(scorer, model, y, 
         of_theirs(scorer, model, {}, y=y)
 
 
+def rarity_of_errors(y, predicted, sample_weight=None):
+    with np.errstate(divide="ignore"):
+        return -np.log(np.average(y != predicted, weights=sample_weight))
+
+
+def test_a_metric_may_be_infinite_for_predictions_without_an_error():
+    scorer = expected_scorer(A, B, scoring=make_scorer(rarity_of_errors))
+    assert np.isfinite(of_theirs(scorer).cv_results_["mean_test_score"][0])
+
+
 class Fails(LogisticRegression):
     """Fails with large C, by an error of its own."""
 
