@@ -108,10 +108,3 @@ def test_published_models_identify_sentences(study, published):
     table, pairs = study.measure(models, texts, labels, labels, (16,), n_draws=1)
     assert len(table) == 6
     assert len(pairs) == 3
-
-
-def test_messages_of_django_are_in_all_languages(published):
-    pytest.importorskip("django")
-    texts, languages, messages = published.load_messages()
-    assert len(texts) == len(languages) == len(messages) > 1000
-    assert sorted(set(languages)) == published.LANGUAGES

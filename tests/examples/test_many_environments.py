@@ -53,17 +53,6 @@ def test_collections_are_read_as_those_of_wilds(texts, name, fields, n_environme
         assert all(str(source[i][0]).endswith(source.environments[i]) for i in range(500))
 
 
-def test_each_row_is_in_one_environment():
-    from many_environments import share_out
-
-    y = np.arange(200) % 10
-    parts = share_out(y, [60, 50, 40], 0.1, np.random.default_rng(0))
-    assert [len(part) for part in parts] == [60, 50, 40]
-    rows = np.concatenate(parts)
-    assert len(np.unique(rows)) == len(rows)
-    assert np.bincount(y[parts[0]], minlength=10).max() > 12  # frequencies of its own
-
-
 def test_contrast_ignores_the_background_and_centring_the_place():
     from many_environments import SIZE, centred, contrast, of_one_strength
 

@@ -68,15 +68,6 @@ def test_errors_of_tablets_are_over_splits(study):
     assert same.iloc[0] == same.iloc[1]
 
 
-def test_ranks_of_the_loss(study):
-    import pandas as pd
-
-    lost = np.arange(20.0)
-    problems = pd.Series(np.repeat(list("abcde"), 4))
-    assert study.rank_correlation(lost, lost**3, problems) == "1.00 +- 0.00"
-    assert study.rank_correlation(lost, -lost, problems) == "-1.00 +- 0.00"
-
-
 @pytest.mark.slow
 def test_the_packages_answer(study):
     for package in ("nannyml", "evidently", "mapie"):

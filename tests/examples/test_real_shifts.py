@@ -21,16 +21,6 @@ def test_ink_is_cut_scaled_and_counted(enlarged, margin):
         np.testing.assert_array_equal(edge, 16)
 
 
-def test_ink_of_a_thin_stroke_fills_the_image_and_none_is_refused():
-    from digit_collections import ink_counts
-
-    image = np.zeros((28, 28))
-    image[4:24, 13:15] = 255
-    np.testing.assert_array_equal(ink_counts(image), 16)
-    with pytest.raises(ValueError, match="image: expected some ink"):
-        ink_counts(np.zeros((8, 8)))
-
-
 def test_all_rules_choose():
     from real_shift_rules import ACCURACY, BEST, CANDIDATES, RULES, Problem, choose
 
