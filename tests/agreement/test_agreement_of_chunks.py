@@ -138,18 +138,6 @@ def test_a_type_that_changes(dtype, room, monkeypatch):
         assert torch.equal(result.source.b, torch.cat([pair[1].to(stored) for pair in chunks]))
 
 
-def test_memory_that_is_used_again():
-    a, b, _ = scores()
-
-    def chunks():
-        room = np.empty((2, 60, K))
-        for begin in range(0, N, 60):
-            room[:] = a[begin : begin + 60], b[begin : begin + 60]
-            yield room[0], room[1]
-
-    same(agreement_of_chunks(chunks()), posterior_agreement(a, b))
-
-
 @pytest.mark.parametrize("outside", [False, True])
 def test_scored_in_inference_mode(outside):
     a, b, _ = scores()

@@ -28,36 +28,6 @@ B = np.round(A + RNG.normal(size=(40, 3)) * 4).clip(-20, 20)
 REFERENCE = posterior_agreement(A, B)
 
 
-@pytest.mark.parametrize(
-    "convert",
-    [
-        lambda x: x.tolist(),
-        lambda x: pd.DataFrame(x),
-        lambda x: pd.DataFrame(x).convert_dtypes(),
-        lambda x: x.astype(np.float32),
-        lambda x: x.astype(np.float16),
-        lambda x: x.astype(np.longdouble),
-        lambda x: x.astype(np.int8),
-        lambda x: (x + 20).astype(np.uint16),
-        lambda x: x.astype(">f8"),
-        lambda x: np.asfortranarray(x),
-        lambda x: np.ascontiguousarray(x[::-1])[::-1],
-        lambda x: torch.tensor(x),
-        lambda x: torch.tensor(x, dtype=torch.bfloat16),
-        lambda x: torch.tensor(x, dtype=torch.int32),
-        lambda x: torch.tensor(x, requires_grad=True),
-        lambda x: torch.tensor(x).T.contiguous().T,
-    ],
-)
-def test_every_container_and_type_gives_the_same(convert):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        result = posterior_agreement(convert(A), convert(B))
-        mixed = posterior_agreement(convert(A), B)
-    assert result.score == pytest.approx(REFERENCE.score, abs=1e-12)
-    assert mixed.score == pytest.approx(REFERENCE.score, abs=1e-12)
-
-
 def test_read_only_arrays_are_read_without_a_warning(tmp_path):
     for array in (A, B):
         assert array.flags.writeable

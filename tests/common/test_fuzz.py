@@ -228,8 +228,20 @@ def problems(draw):
     return given, [x if x is None else plain(x) for x in (a, b, weight)]
 
 
+A = np.arange(12.0).reshape(4, 3) % 5
 # Pairs that share no class are told of, whatever has the scores.
 DISJOINT = ".*expected pairs of which both rows give some class"
+
+
+@pytest.mark.parametrize("dtype", REAL)
+def test_every_container_and_layout_is_read(dtype):
+    a, b = A.astype(dtype), A[::-1].astype(dtype)
+    expected = posterior_agreement(plain(a), plain(b), certify=False)
+    for present in (*LAYOUTS, *CONTAINERS):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            equal(posterior_agreement(present(a), b, certify=False), expected)
+            equal(posterior_agreement(present(a), present(b), certify=False), expected)
 
 
 @pytest.mark.slow
@@ -266,8 +278,6 @@ def test_matrices_and_chunks_are_those_of_plain_arrays(problem):
     np.testing.assert_allclose(chunks.terms, np.tile(expected.terms, 2), rtol=1e-6, atol=1e-8)
     assert [frozen(value) for value in problem[0]] == before
 
-
-A = np.arange(12.0).reshape(4, 3) % 5
 
 NAMES = "scores_a|scores_b|sample_weight|prior|beta|groups|list_of_scores|chunks"
 BAD_VALUES = [np.nan, np.inf, -np.inf, 1e200, -1e308, 1e-320, 2**70, 10**400, True, None, "1", 1j]
@@ -318,7 +328,7 @@ LOGISTIC = LogisticRegression().fit([[0, 1], [2, 0], [1, 5]], [0, 1, 2])
 
 @pytest.mark.parametrize("estimator", [torch.nn.Linear(2, 3, dtype=torch.float64), LOGISTIC])
 @pytest.mark.parametrize(
-    "present", [*LAYOUTS, pd.DataFrame, torch.tensor, np.ndarray.tolist, lambda x: x.astype(">f8")]
+    "present", [*LAYOUTS, as_frame, torch.tensor, np.ndarray.tolist, lambda x: x.astype(">f8")]
 )
 def test_class_scores_are_those_of_plain_arrays(present, estimator):
     X = present(np.array([[0.5, -2], [3, 1e6], [-1, 0]], np.float32))
@@ -381,18 +391,13 @@ SAVED = {
 
 @st.composite
 def files(draw):
-    """Random bytes, and sound files with a fault."""
-    if draw(st.integers(0, 4)) == 0:
-        return draw(st.sampled_from([b"", b"\x93NUMPY", b"PK\x03\x04", b"\x80"])) + draw(
-            st.binary()
-        )
+    """Sound files with a fault."""
     content = bytearray(SAVED[draw(st.sampled_from(list(SAVED)))])
+    odd = st.sampled_from([b"-", b"9", b"O", b"nan", b",", b'"', b"\n"])
     for _ in range(draw(st.integers(0, 3))):
-        at = draw(st.integers(0, max(len(content) - 1, 0)))
-        content[at : at + draw(st.integers(0, 2))] = draw(
-            st.binary(max_size=2) | st.sampled_from([b"-", b"9", b"O", b"nan", b",", b'"', b"\n"])
-        )
-    return bytes(content[: draw(st.just(None) | st.integers(0, len(content)))])
+        at = draw(st.integers(0, len(content)))
+        content[at : at + draw(st.integers(0, 2))] = draw(st.binary(max_size=2) | odd)
+    return bytes(content[: draw(st.none() | st.integers(0, len(content)))])
 
 
 FLAGS = st.lists(st.sampled_from(["--json", "--probabilities", "--header", "--no-header"]))

@@ -345,21 +345,6 @@ def test_the_page_does_not_depend_on_earlier_searches(monkeypatch):
     assert "fit(X, y" not in text
 
 
-def test_long_names_are_not_cut():
-    one = {"C": [1e-4], "class_weight": [None], "fit_intercept": [True], "warm_start": [False]}
-    other = {"C": [1e-3], "class_weight": ["balanced"], "fit_intercept": [False]}
-    grid = [one | {"tol": [1e-3]}, other | {"tol": [1e-3], "warm_start": [True]}]
-    search = PASearchCV(LogisticRegression(max_iter=1000), grid, cv=2)
-    text = text_of(search.fit(X, y, environments=np.arange(360) % 2))
-    # The parameter that is the same in both is not named.
-    best = [search.best_params_[name] for name in one]
-    name = "C={:.3g}, class_weight={}, fit_intercept={}, warm_start={}".format(*best)
-    assert len(name) > 60
-    assert f"Use LogisticRegression with {name}." in text
-    assert f"{name} (chosen)" in text
-    assert "…" not in text
-
-
 def test_a_page_names_the_score_that_decides(by_worst_environment):
     page = Page(by_worst_environment.report())
     words = "the best log loss in the worst environment"
@@ -442,21 +427,6 @@ def test_hardly_any_agreement_does_not_fill_its_frame(with_environments, agreeme
     assert (longest < 1) == (agreement < 0.1)
     low, high = PASearchDisplay.from_result(search).ax_.get_ylim()
     assert (low <= 0 and high >= 0.1) or agreement > 0.1
-
-
-def test_scores_that_hardly_differ_do_not_fill_their_frame(by_worst_environment):
-    worst = {"mean_test_score_worst_environment": np.array([-0.5, -0.4999, -0.4998])}
-    assert 0 < np.ptp(circles_of(changed(by_worst_environment, **worst))) < 2
-
-
-@pytest.mark.parametrize("weights", [[0.5, 0.3, 0.2], [0.96, 0.04, 0.0], [0.02, 0.02, 0.96]])
-def test_weights_are_drawn_from_zero(with_environments, weights):
-    page = Page(changed(with_environments, weight=np.array(weights)).report())
-    bars = [percent(mark["width"]) for tag, mark in page.marks if tag == "rect"]
-    kept = sorted((x for x in weights if x > 0.1), reverse=True)
-    np.testing.assert_allclose(bars, np.array(kept) * 100 / 1.05 / max(weights), atol=0.01)
-    left_out = 3 - len(kept)
-    assert (f"The {left_out} others together have 0.04." in page.text) == (left_out > 0)
 
 
 @pytest.mark.parametrize("name", ["with_pairs", "with_sites", "of_regressors"])

@@ -239,19 +239,6 @@ def test_a_terrible_candidate_does_not_squash_the_others(guarded, ax):
     assert outside(display, both) == 0
 
 
-@pytest.mark.parametrize(
-    ("at", "edge"), [((0.1, 1.05), "left"), ((0.905, -9), "bottom"), ((0.905, 9), "top")]
-)
-def test_marks_at_the_edge_where_something_is_outside(at, edge, ax):
-    display = crowd(eligible=np.append(np.ones(20, dtype=bool), False))
-    display.best_index = int(np.argmax(display.score[:-1]))
-    display.score[-1], display.value[-1] = at
-    mark = display.plot(ax).outside_
-    left, bottom, top = ax.get_xlim()[0], *ax.get_ylim()
-    expected = {"left": (left, at[1]), "bottom": (at[0], bottom), "top": (at[0], top)}[edge]
-    assert_allclose(np.ravel(mark.get_data()), expected)
-
-
 def test_candidates_that_are_named_and_the_guard_are_inside(ax):
     eligible = np.append(np.ones(20, dtype=bool), False)
     better = crowd(eligible=eligible)
@@ -268,33 +255,6 @@ def test_candidates_that_are_named_and_the_guard_are_inside(ax):
     wide = crowd(eligible=eligible, score_error=np.full(21, 0.1)).plot(ax)
     assert ax.get_xlim()[0] < wide.score[:-1].min() - 0.1
     assert len(wide.outside_.get_xdata()) == 1
-
-
-def test_around_one_eligible_candidate_half_of_the_others_are_shown(ax):
-    score, value = np.array([[0.9, 0.89, 0.88, 0.87, 0.1], [1.0, 0.9, 1.1, 0.8, -300]])
-    display = made(score, value, eligible=np.arange(5) == 0, score_error=np.zeros(5)).plot(ax)
-    assert outside(display, np.column_stack([score, value])[:3]) == 0
-    assert outside(display, np.column_stack([score, value])) > 0
-
-
-def test_one_candidate():
-    search = PASearchCV(MODEL, {"logisticregression__C": [1.0]}, cv=3, refit=False).fit(X, Y)
-    display = PASearchDisplay.from_result(search)
-    assert display.chosen_.get_label() == "chosen: LogisticRegression"
-    assert display.score_choice_ is None
-    assert display.outside_ is None
-    display.figure_.draw_without_rendering()
-
-
-def test_two_hundred_candidates_have_two_names():
-    rng = np.random.default_rng(0)
-    given = {"eligible": np.arange(200) < 50, "names": [f"C={i}" for i in range(200)]}
-    display = made(0.5 + 0.5 * rng.random(200), rng.random(200), best_index=0, **given).plot()
-    display.figure_.draw_without_rendering()
-    assert sum("C=" in label for label in labels_of(display.ax_)) == 2
-    assert not display.ax_.texts
-    legend = display.ax_.get_legend().get_window_extent()
-    assert legend.y0 >= display.ax_.get_window_extent().y1  # it hides no candidate
 
 
 def test_errors(search, ax):

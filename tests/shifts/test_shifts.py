@@ -261,14 +261,6 @@ def test_a_small_share_is_among_a_large_one(shift):
         assert_array_equal(many[few != 0.5], few[few != 0.5])
 
 
-def test_shot_noise_of_one_seed_is_one_draw():
-    bright = DIGITS[:200]
-    noisy, brighter = (ShotNoise(0.1)(X).X for X in (0.8 * bright, bright))
-    assert (noisy <= brighter + 1e-12).all()
-    near, far = (ShotNoise(scale, bounds=(0, 9))(bright).X - bright for scale in (0.01, 0.02))
-    assert np.corrcoef(near[bright > 0], far[bright > 0])[0, 1] > 0.9
-
-
 def test_dropout():
     X = np.random.default_rng(0).normal(3, 1, size=(2000, 5))
     for value, put in ((0.0, np.zeros(5)), (-2, np.full(5, -2)), ("mean", X.mean(0))):
@@ -506,21 +498,6 @@ def test_blocks_have_the_mean_of_their_pixels(size):
             block = (..., slice(top, top + size), slice(left, left + size))
             mean = images[block].mean((-2, -1), keepdims=True)
             assert_allclose(shifted[block], np.broadcast_to(mean, shifted[block].shape))
-
-
-@settings(deadline=None, max_examples=60)
-@given(
-    shades=hnp.arrays(float, (5, 4), elements=st.floats(0, 1)),
-    power=st.floats(0, 1),
-    low=st.sampled_from([-1.0, 0.0, 3.0]),
-    wide=st.sampled_from([1e-3, 1.0, 255.0]),
-    kind=st.sampled_from([ImpulseNoise, ShotNoise]),
-)
-def test_noise_of_pixels_keeps_to_its_bounds(shades, power, low, wide, kind):
-    images = low + wide * shades
-    bounds = low, max(low + wide, images.max())
-    noisy = kind(bounds=bounds)(images, power=power).X
-    assert ((bounds[0] <= noisy) & (noisy <= bounds[1])).all()
 
 
 def test_impulses():
