@@ -101,16 +101,6 @@ def test_a_net_scores_each_row_once():
     assert torch.equal(torch.cat(scored[1::2]), 3 * rows + 1)
 
 
-def test_lists_and_arrays_of_another_byte_order():
-    a, b, weight = (np.round(x) for x in scores())
-    chunks = [
-        (a[:50].tolist(), torch.tensor(b[:50]), weight[:50].tolist()),
-        (a[50:].astype(">f8"), b[50:], weight[50:]),
-    ]
-    found = agreement_of_chunks(chunks, device=torch.device("cpu"))
-    same(found, posterior_agreement(a, b, sample_weight=weight))
-
-
 TYPES = [torch.int8, torch.float16, torch.bfloat16, torch.float32, torch.float64]
 
 

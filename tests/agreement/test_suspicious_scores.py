@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+import torch
 
 from pa_select import (
     agreement_matrix,
@@ -13,6 +14,7 @@ from pa_select import (
     posterior_agreement,
 )
 from pa_select.agreement.posterior_agreement import agreements
+from pa_select.command_line.command import main
 from pa_select.utils.arrays import look_like_probabilities
 
 RNG = np.random.default_rng(0)
@@ -38,6 +40,22 @@ def test_probabilities_are_noticed():
         "numbers that sum to 1. They look like probabilities, but are read as logits. Convert "
         "probabilities with pa_select.log_probabilities."
     )
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        lambda p: p.astype(np.float16),
+        lambda p: np.round(p, 4),
+        lambda p: p.tolist(),
+        lambda p: torch.tensor(p),
+        lambda p: torch.tensor(p, dtype=torch.float32),
+        lambda p: torch.tensor(p, dtype=torch.float16),
+    ],
+)
+def test_probabilities_of_every_type_are_noticed(convert):
+    (text,) = said(posterior_agreement, convert(P), convert(Q), prior="marginal")
+    assert text.startswith("scores_a and scores_b: expected logits")
 
 
 def with_row(wrong):
@@ -235,3 +253,14 @@ def test_a_matrix_counts_pairs_that_share_no_class():
     assert "got 1 of 60 pairs that share none, the first in row 4." in text
     assert not said(agreement_matrix, samples, sample_weight=np.arange(60) != 4)
     assert not said(agreement_matrix, samples[:2])
+
+
+def test_the_command_line_counts_them_too(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for floor, above in ((-np.inf, ""), (-9999, " above the floors")):
+        for name, scores in zip("ab", top_five(2), strict=True):
+            np.save(f"{name}.npy", np.maximum(scores, floor))
+        assert main(["score", "a.npy", "b.npy", "--json"]) == 0
+        error = capsys.readouterr().err
+        assert error.startswith("pa-select: warning: a.npy and b.npy: expected pairs of which")
+        assert f"got 2 of 200 pairs that share none{above}" in error

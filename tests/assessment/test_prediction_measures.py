@@ -75,6 +75,19 @@ def test_types_of_scores_and_names_of_classes():
     assert prediction_measures(scores.tolist(), y.tolist()) == found
 
 
+@pytest.mark.filterwarnings("error")
+def test_extremes():
+    sure = np.array([[0.0, -1e4], [-1e4, 0.0]])
+    assert prediction_measures(sure, [0, 1]) == (1, 0, 0, 0, 0, 1e4, 1, 1, 1, 1)
+    assert prediction_measures(sure, [1, 0]) == (0, 1e4, 0, 0.5, 1e4, -1e4, 0, 0, 0, 0)
+    assert np.isnan(prediction_measures([[1.0, 0.0]], [0]).roc_auc)
+    scores, y = sample()
+    seen = y < 3
+    some = prediction_measures(scores[seen], y[seen]).roc_auc
+    areas = [roc_auc_score(y[seen] == k, softmax(scores[seen], axis=1)[:, k]) for k in range(3)]
+    assert_allclose(some, np.mean(areas))
+
+
 SCORES = [[1.0, 0.0], [0.0, 1.0]]
 
 

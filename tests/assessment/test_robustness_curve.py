@@ -16,6 +16,7 @@ from sklearn.svm import SVC
 
 from pa_select import class_scores, compare_agreement, posterior_agreement, robustness_curve
 from pa_select.assessment import feature_discrepancy
+from pa_select.assessment.shifted_outputs import Samples
 from pa_select.shifts import (
     FGSM,
     FMN,
@@ -244,6 +245,21 @@ def test_each_output_is_computed_once(monkeypatch, capsys):
     assert told[0].startswith("[1/4] linear, power 0.1: ")
 
 
+def test_features_are_held_once_for_all_ratios(monkeypatch):
+    held = []
+    solve = Samples.solve
+
+    def recorded(samples, pairs, prior):
+        held.append(len({id(after.features) for _, after in pairs}))
+        return solve(samples, pairs, prior)
+
+    monkeypatch.setattr(Samples, "solve", recorded)
+    options = {"powers": POWERS, "ratios": RATIOS, "features": np.asarray}
+    robustness_curve(LINEAR, X[TEST], shift=NOISE, **options)
+    # The unshifted rows, and those of each power.
+    assert max(held) == 1 + len(POWERS) < len(POWERS) * len(RATIOS)
+
+
 def test_without_labels_and_with_one_estimator():
     curve = robustness_curve(SVC().fit(X[TRAIN], Y[TRAIN]), X[TEST], shift=NOISE)
     assert curve.estimators == ["SVC"]
@@ -263,6 +279,15 @@ def test_without_labels_and_with_one_estimator():
     names = ["LogisticRegression 1", "LogisticRegression 2", "RandomForestClassifier"]
     assert two.estimators == names
     assert "pa" not in two.table
+
+
+def test_batches_do_not_change_the_results(curve, monkeypatch):
+    import pa_select.assessment.shifted_outputs as module
+
+    monkeypatch.setattr(module, "_SCORES_AT_ONCE", 1)
+    arguments = {"shift": NOISE, "powers": POWERS, "ratios": RATIOS, "random_state": 7}
+    again = robustness_curve(MODELS, X[TEST], Y[TEST], **arguments)
+    np.testing.assert_allclose(again.table["pa"], curve.table["pa"], atol=1e-9)
 
 
 def test_attacks_are_aimed_at_each_estimator_and_come_by_norm():

@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
 
@@ -267,6 +269,19 @@ def test_settings_against_the_appendix(setting):
     if setting != "ZGO":
         other = co_occurrence(TRIO, setting, FIRST, random_state=1)
         assert (other != levels).any()
+
+
+@settings(max_examples=50, deadline=None)
+@given(n_classes=st.integers(2, 7), data=st.data())
+def test_any_number_of_classes(n_classes, data):
+    own = {f"class {k}": f"level {k}" for k in range(n_classes)}
+    k = data.draw(st.integers(1, n_classes))
+    labels = np.repeat(list(own), 2 * n_classes)
+    levels = co_occurrence(labels, f"{k}-CGO", own)
+    together = set(zip(labels, levels, strict=True))
+    assert len(together) == n_classes + k
+    assert set(own.items()) <= together
+    assert len(set(zip(labels, co_occurrence(labels, "ZSO", own), strict=True))) == n_classes**2
 
 
 @pytest.mark.parametrize(

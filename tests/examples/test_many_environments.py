@@ -53,19 +53,6 @@ def test_collections_are_read_as_those_of_wilds(texts, name, fields, n_environme
         assert all(str(source[i][0]).endswith(source.environments[i]) for i in range(500))
 
 
-def test_contrast_ignores_the_background_and_centring_the_place():
-    from many_environments import SIZE, centred, contrast, of_one_strength
-
-    ink = np.zeros((2, SIZE, SIZE))
-    ink[0, 1:4, 2:7], ink[1, 9:12, 8:13] = 0.4, 0.2  # one shape at two places
-    images = np.stack([0.3 + ink, 0.5 - ink, 0.7 + 0 * ink], axis=1)
-    seen = contrast(images)
-    np.testing.assert_allclose(seen, 2 / 3 * ink, atol=1e-12)
-    moved = of_one_strength(centred(seen))
-    np.testing.assert_allclose(moved[0], moved[1], atol=1e-6)
-    assert moved[0, SIZE // 2, SIZE // 2] == pytest.approx(1)
-
-
 @pytest.mark.filterwarnings(
     "ignore:(No candidate|The least populated class):UserWarning"
 )  # few rows

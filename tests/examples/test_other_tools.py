@@ -1,7 +1,5 @@
 """The study of other tools runs, with stand-ins and with the packages if they are installed."""
 
-from importlib.util import find_spec
-
 import numpy as np
 import pytest
 
@@ -66,16 +64,3 @@ def test_errors_of_tablets_are_over_splits(study):
     # The stand-in says that no error changes.
     same = table.loc[["error at the first site", "nannyml, DLE"], "off by"]
     assert same.iloc[0] == same.iloc[1]
-
-
-@pytest.mark.slow
-def test_the_packages_answer(study):
-    for package in ("nannyml", "evidently", "mapie"):
-        if find_spec(package) is None:
-            pytest.skip(f"needs {package}")
-    data = study.measure("digits, grainy", 0)
-    assert data["cbpe"].between(0, 1).all()
-    assert data["drifted"].between(0.3, 1).all()
-    assert data["coverage first"].between(0.8, 1).all()
-    assert (data["coverage other"] < data["coverage first"]).all()
-    assert (study.measure_regressors("tablets, 1 to 2", 0)["cbpe"] < 0).all()

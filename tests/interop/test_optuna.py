@@ -1,7 +1,6 @@
 """Studies of Optuna: the same numbers as a search, pruning, resuming, failures."""
 
 import pickle
-import warnings
 
 import numpy as np
 import pytest
@@ -363,20 +362,6 @@ def test_failures_raise_when_asked():
     objective = agreement_objective(Failing(), space, X, Y, views=drift, cv=2, error_score="raise")
     with pytest.raises(ValueError, match="no fit today"):
         study_of().optimize(objective, n_trials=1)
-
-
-def test_a_score_that_fails_fails_the_trial():
-    def scorer(estimator, X, y):
-        raise RuntimeError("no score today")
-
-    objective = agreement_objective(GaussianNB(), SPACE, X, Y, views=drift, scoring=scorer)
-    study = study_of()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        study.optimize(objective, n_trials=1)
-    assert study.trials[0].state == TrialState.FAIL
-    assert study.trials[0].user_attrs == {"failure": "score is nan."}
-    assert any("no score today" in str(w.message) for w in caught)
 
 
 @pytest.mark.parametrize(

@@ -429,6 +429,16 @@ def test_hardly_any_agreement_does_not_fill_its_frame(with_environments, agreeme
     assert (low <= 0 and high >= 0.1) or agreement > 0.1
 
 
+@pytest.mark.parametrize("weights", [[0.5, 0.3, 0.2], [0.96, 0.04, 0.0], [0.02, 0.02, 0.96]])
+def test_weights_are_drawn_from_zero(with_environments, weights):
+    page = Page(changed(with_environments, weight=np.array(weights)).report())
+    bars = [percent(mark["width"]) for tag, mark in page.marks if tag == "rect"]
+    kept = sorted((x for x in weights if x > 0.1), reverse=True)
+    np.testing.assert_allclose(bars, np.array(kept) * 100 / 1.05 / max(weights), atol=0.01)
+    left_out = 3 - len(kept)
+    assert (f"The {left_out} others together have 0.04." in page.text) == (left_out > 0)
+
+
 @pytest.mark.parametrize("name", ["with_pairs", "with_sites", "of_regressors"])
 def test_what_is_missing_is_advised(name, request):
     search = request.getfixturevalue(name)

@@ -152,16 +152,6 @@ def test_what_failed_is_counted(ax):
     assert "1 not drawn" in display.errorbars_["not eligible"].get_label()
 
 
-def test_only_one_kind_without_weights_and_without_errors_of_the_agreement(ax):
-    display = made([0.8, 0.9], [0.1, 0.2]).plot(ax, alpha=0.3)
-    assert list(display.errorbars_) == ["eligible"]
-    assert display.errorbars_["eligible"].lines[0].get_alpha() == 0.3
-    assert display.chosen_ is display.threshold_ is display.weights_ is None
-    assert len(display.errorbars_["eligible"].lines[2]) == 1
-    assert ax.get_ylabel() == "agreement (nats per pair)"
-    assert labels_of(ax) == ["eligible (2)", "best score"]
-
-
 def test_a_search_of_scikit_learn(ax):
     search = GridSearchCV(
         MODEL,

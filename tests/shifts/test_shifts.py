@@ -261,6 +261,14 @@ def test_a_small_share_is_among_a_large_one(shift):
         assert_array_equal(many[few != 0.5], few[few != 0.5])
 
 
+def test_shot_noise_of_one_seed_is_one_draw():
+    bright = DIGITS[:200]
+    noisy, brighter = (ShotNoise(0.1)(X).X for X in (0.8 * bright, bright))
+    assert (noisy <= brighter + 1e-12).all()
+    near, far = (ShotNoise(scale, bounds=(0, 9))(bright).X - bright for scale in (0.01, 0.02))
+    assert np.corrcoef(near[bright > 0], far[bright > 0])[0, 1] > 0.9
+
+
 def test_dropout():
     X = np.random.default_rng(0).normal(3, 1, size=(2000, 5))
     for value, put in ((0.0, np.zeros(5)), (-2, np.full(5, -2)), ("mean", X.mean(0))):
