@@ -263,3 +263,15 @@ def test_sides_hundreds_of_decades_apart_do_not_warn(prior):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert pa(a, b, prior=prior).score == 0
+
+
+@pytest.mark.parametrize("size", [1e-306, 1e105])
+def test_scorers_refuse_the_sizes_that_searches_refuse(size):
+    class Sized(LogisticRegression):
+        def decision_function(self, X):
+            return size * super().decision_function(X)
+
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    y = np.arange(60) % 3
+    with pytest.raises(ValueError, match="expected .*1e"):
+        pa_scorer(Sized().fit(X, y), X, y)

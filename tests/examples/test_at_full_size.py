@@ -147,29 +147,6 @@ def test_rules_choose_from_the_files_alone(run, study, mnist, data, monkeypatch,
     assert len(table) == len(whole) // RULES * (RULES + 1)
 
 
-FORMATS = {
-    "mnist": ["--size=16", "--epochs=3", "--factors=hue", "--learners", "ERM", "LISA"],
-    "cifar10": ["--epochs=5", "--steps=1"],
-    "waterbirds": ["--size=16", "--epochs=4", "--batch-size=8"],
-    "camelyon17": ["--size=16", "--epochs=4", "--batch-size=8"],
-}
-
-
-@pytest.fixture
-def folder(request, tmp_path, monkeypatch):
-    """Write a small folder in the format of a data set."""
-
-    def write_folder(dataset):
-        if dataset in WRITERS:
-            pytest.importorskip("wilds")
-            without_torchvision(monkeypatch)
-            write(dataset, tmp_path)
-        else:
-            request.getfixturevalue({"mnist": "mnist", "cifar10": "cifar"}[dataset])
-
-    return write_folder
-
-
 @pytest.fixture
 def stopped(monkeypatch):
     """Count steps of training and files that take their place; stop at a given one."""
@@ -196,17 +173,16 @@ def contents(output):
 
 
 @pytest.mark.filterwarnings("ignore:estimators:UserWarning")
-@pytest.mark.filterwarnings("ignore:The given NumPy array is not writable:UserWarning")
+@pytest.mark.usefixtures("mnist", "cifar")
 @pytest.mark.parametrize(
-    ("dataset", "kills", "few"),
+    ("dataset", "options", "kills"),
     [
-        ("mnist", 1, ["--learners=LISA"]),
-        *(pytest.param(name, 5, [], marks=pytest.mark.slow) for name in FORMATS),
+        ("mnist", ["--size=16", "--epochs=3", "--factors=hue", "--learners=LISA"], 1),
+        pytest.param("cifar10", ["--epochs=5", "--steps=1"], 5, marks=pytest.mark.slow),
     ],
 )
-def test_a_run_survives_being_stopped(dataset, kills, few, run, folder, stopped, data, tmp_path):
-    folder(dataset)
-    options = [data, *FORMATS[dataset], *few]
+def test_a_run_survives_being_stopped(dataset, options, kills, run, stopped, data, tmp_path):
+    options = [data, *options]
     run(dataset, *options, output="whole")
     n, rng = stopped.n, np.random.default_rng(0)
     for k in range(kills):

@@ -3,26 +3,9 @@
 import sys
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose
 
 STUDY = "study_language_identifiers"
-MESSAGES = """
-msgid ""
-msgstr "Content-Type: text/plain; charset=UTF-8"
-
-msgid "Enter a valid integer."
-msgstr "Bitte eine ganze Zahl eingeben."
-
-msgid "Short"
-msgstr "Kurz"
-
-msgid "Ensure that it has %(limit)d letters."
-msgstr "Bitte höchstens %(limit)d Zeichen eingeben."
-
-msgid "Not translated so far, but long"
-msgstr ""
-"""
 
 
 def majority(text):
@@ -64,14 +47,3 @@ def test_the_model_that_reads_all_letters_withstands_more(study):
     assert changes["lost, points"] < 0
     assert changes["right, points"] == changes["unchanged, points"] > 0
     assert changes["agreement, nats"] > 0
-
-
-def test_messages_are_those_that_can_be_identified(study, tmp_path):
-    pytest.importorskip("polib")
-    folder = tmp_path / "forms" / "locale" / "de" / "LC_MESSAGES"
-    folder.mkdir(parents=True)
-    (folder / "django.po").write_text(MESSAGES, encoding="utf-8")
-    texts, languages, messages = sys.modules["published_identifiers"].load_messages(tmp_path)
-    assert texts.tolist() == ["Bitte eine ganze Zahl eingeben."]
-    assert languages.tolist() == ["de"]
-    assert messages.tolist() == ["Enter a valid integer."]
