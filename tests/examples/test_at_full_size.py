@@ -10,7 +10,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from helpers.wilds_folders import WRITERS, without_torchvision, write
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
 
@@ -307,21 +306,6 @@ def test_resnets_pair_domains_by_their_features(size, asked, resnets, tmp_path, 
     rows = np.load(checkpoint.with_name("rows.npz"))
     a, b = rows["nearest neighbours"]
     assert_array_equal(rows["y"][a], rows["y"][b])
-
-
-@pytest.mark.filterwarnings("ignore:The given NumPy array is not writable:UserWarning")
-@pytest.mark.parametrize("name", WRITERS)
-def test_folders_of_wilds_are_read(name, run, data, tmp_path, monkeypatch):
-    pytest.importorskip("wilds")
-    without_torchvision(monkeypatch)
-    environments, split, codes = write(name, tmp_path)
-    table = run(name, data, "--size=16", "--epochs=2", "--learners=LISA")
-    assert table["rule"].nunique() == len(table) == RULES
-    # The accuracy is that of a whole number of the rows of the test.
-    right = table["average"] / 100 * np.sum(split == codes["test"])
-    assert_allclose(right, right.round(), atol=1e-6)
-    if len(set(environments[split == codes["test"]])) == 1:
-        assert table["average"].equals(table["worst environment"])
 
 
 def test_weights_of_a_file_are_where_training_begins(study, tmp_path, monkeypatch):

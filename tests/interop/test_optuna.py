@@ -317,20 +317,16 @@ def test_goes_on_with_the_same_problem_only():
         *({"prior": "uniform"}, {"cv": 4}, {"scoring": "neg_log_loss"}),
         *({"X": X + 1}, {"y": np.roll(Y, 1)}),
     ]
-    for change in changes:
-        other = agreement_objective(Failing(), SPACE, **settings | change)
+    of_pairs = settings | {"views": None, "paired": {"b": TWICE}}
+    with_pairs = study_of()
+    with_pairs.optimize(agreement_objective(GaussianNB(), SPACE, **of_pairs), n_trials=1)
+    begun = [(study, settings | change) for change in changes]
+    begun += [(with_pairs, of_pairs | x) for x in ({"paired": {"c": TWICE}}, {"adapter": "ridge"})]
+    for study, given in begun:
+        other = agreement_objective(Failing(), SPACE, **given)
         with pytest.raises(ValueError, match="study: expected a study of this problem, got one"):
             study.optimize(other, n_trials=1)
     assert Failing.fits == 0
-
-
-def test_goes_on_with_the_same_pairs_only():
-    settings = {"X": X, "y": Y, "paired": {"b": TWICE}, "cv": 2}
-    study = study_of()
-    study.optimize(agreement_objective(GaussianNB(), SPACE, **settings), n_trials=1)
-    for change in ({"paired": {"c": TWICE}}, {"adapter": "ridge"}):
-        with pytest.raises(ValueError, match="study: expected a study of this problem, got one"):
-            study.optimize(agreement_objective(Failing(), SPACE, **settings | change), n_trials=1)
 
 
 @pytest.mark.parametrize(("error_score", "state"), [(np.nan, "FAIL"), (0.0, "COMPLETE")])

@@ -272,14 +272,6 @@ def test_batches_seeds_and_copies(attack, net):
             assert_array_equal(drawn.X, seeded.X)
 
 
-@each_attack
-def test_without_labels_the_models_own_decisions_are_attacked(attack, net):
-    decisions = net(torch.tensor(X)).argmax(1).numpy()
-    given, own = attack(X, decisions, estimator=net), attack(X, estimator=net)
-    assert_array_equal(own.X, given.X)
-    assert_array_equal(own.success, given.success)
-
-
 def test_types_of_rows():
     model = LogisticRegression().fit(SCALED, NAMES)
     reference = PGD(0.5)(SCALED, NAMES, estimator=model)
