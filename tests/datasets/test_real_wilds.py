@@ -17,7 +17,7 @@ pytest.importorskip("PIL")
 # wilds makes tensors of what pandas has read, which is read-only.
 pytestmark = pytest.mark.filterwarnings("ignore:The given NumPy array is not writable:UserWarning")
 
-FIELDS = {"waterbirds": "background", "celebA": "male", "camelyon17": "hospital"}
+FIELDS = {"waterbirds": "background", "camelyon17": "hospital"}
 
 
 @pytest.fixture(autouse=True)

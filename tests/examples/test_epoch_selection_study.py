@@ -64,25 +64,3 @@ def test_tables_of_collapses_and_attacks(monkeypatch, tmp_path):
     gain = attacks.set_index("rule")["attacked"].str.split(" ").str[0].astype(float)
     assert gain["best epoch"] == gain.drop("accuracy (percent)").max()
     assert 50 < float(attacks["clean"][0]) <= 100
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_recomputed_statistics_leave_the_training_as_it_is():
-    import epoch_selection as selection
-    import study_epochs
-
-    problem = selection.experiment_6("hue", 0)
-    images = np.concatenate([images for images, _ in problem.sources])
-    classes, labels = np.unique(
-        np.concatenate([labels for _, labels in problem.sources]), return_inverse=True
-    )
-    environments = np.repeat([0, 1], [len(rows) for _, rows in problem.sources])
-    states = []
-    for callbacks in ([], [("statistics", study_epochs.Recomputed(images))]):
-        net = selection.net_of("ERM", 0, len(classes), **selection.ADAM, callbacks=callbacks)
-        for _ in range(2):
-            net.partial_fit(images, labels, environments=environments)
-        states.append(net.module_.state_dict())
-    for name, value in states[0].items():
-        same = np.array_equal(value, states[1][name])
-        assert same != ("running" in name or "tracked" in name), name

@@ -39,19 +39,6 @@ def waterbirds(root):
     return np.array(["land", "water"])[PLACE], SPLIT, {"train": 0, "val": 1, "test": 2}
 
 
-def celeba(root):
-    import pandas as pd
-
-    folder = root / "celebA_v1.0"
-    names = [f"{i:06d}.png" for i in range(N)]
-    save(folder / "img_align_celeba", names)
-    signs = {"Bald": -np.ones(N, int), "Blond_Hair": 2 * Y - 1, "Male": 2 * PLACE - 1}
-    pd.DataFrame({"image_id": names, **signs}).to_csv(folder / "list_attr_celeba.csv", index=False)
-    table = pd.DataFrame({"image_id": names, "partition": SPLIT})
-    table.to_csv(folder / "list_eval_partition.csv", index=False)
-    return PLACE, SPLIT, {"train": 0, "val": 1, "test": 2}
-
-
 def camelyon17(root):
     import pandas as pd
 
@@ -67,7 +54,7 @@ def camelyon17(root):
     return HOSPITAL, HOSPITAL_SPLIT, {"train": 0, "id_val": 1, "test": 2, "val": 3}
 
 
-WRITERS = {"waterbirds": waterbirds, "celebA": celeba, "camelyon17": camelyon17}
+WRITERS = {"waterbirds": waterbirds, "camelyon17": camelyon17}
 
 
 def write(name, root):

@@ -86,6 +86,16 @@ def test_both_modes_are_shown(ax):
     assert_allclose(peaks, [0.2336, 20.214], rtol=0.05)
 
 
+def test_a_fall_to_a_limit_that_was_passed_on_the_way_up(ax):
+    """Pairs of the rare class agree at once, those of the frequent one late."""
+    scores = np.repeat([[10, 0], [0, 1e-3]], [60, 40], axis=0)
+    prior = [0.05, 0.95]
+    display = draw(scores, scores, prior=prior, ax=ax)
+    start, limit = pa_kernel(scores, scores, [0, np.inf], prior=prior)
+    assert start < limit < display.score
+    assert_allclose(display.line_.get_ydata()[-1], limit, atol=0.03 * (display.score - start))
+
+
 @pytest.mark.filterwarnings("ignore:.*expected pairs of which both rows")
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(
@@ -104,6 +114,12 @@ def test_degenerate_scores(a, b, ax):
     ax.figure.canvas.draw()
     assert len(display.betas) >= 2
     assert_array_equal(display.line_.get_ydata(), pa_kernel(a, b, display.betas))
+
+
+def test_what_is_added_to_a_row_does_not_change_the_curve(ax):
+    moved = LOGITS + 2.0**30 * np.arange(300)[:, None]
+    plain, display = (draw(scores, scores, ax=ax) for scores in (LOGITS, moved))
+    assert_allclose(display.betas, plain.betas, rtol=1e-5)
 
 
 def test_betas_of_ones_own_and_no_upper_bound(ax):

@@ -127,6 +127,17 @@ def test_models_of_different_numbers_of_classes_have_no_common_limit(ax):
     assert DRAW(curve, ax=ax).references_ == [[]]
 
 
+def test_error_bars_of_shares_end_at_1(ax):
+    given = {"x": [0, 1], "values": [[[0.99, 0.02]]], "errors": [[[0.03, 0.03]]], "panels": [1.0]}
+    for column, ends in (
+        ("clean_accuracy", (0.96, 1, 0, 0.05)),
+        ("pa", (0.96, 1.02, -0.01, 0.05)),
+    ):
+        display = RobustnessCurveDisplay(**given, names=["a"], column=column).plot()
+        segments = display.errorbars_[0]["a"].lines[2][0].get_segments()
+        assert_allclose(np.concatenate([segment[:, 1] for segment in segments]), ends)
+
+
 @pytest.mark.parametrize(
     ("column", "error"),
     [

@@ -247,6 +247,13 @@ def test_candidates_that_are_named_and_the_guard_are_inside(ax):
     assert len(wide.outside_.get_xdata()) == 1
 
 
+def test_around_one_eligible_candidate_half_of_the_others_are_shown(ax):
+    score, value = np.array([[0.9, 0.89, 0.88, 0.87, 0.1], [1.0, 0.9, 1.1, 0.8, -300]])
+    display = made(score, value, eligible=np.arange(5) == 0, score_error=np.zeros(5)).plot(ax)
+    assert outside(display, np.column_stack([score, value])[:3]) == 0
+    assert outside(display, np.column_stack([score, value])) > 0
+
+
 def test_errors(search, ax):
     with pytest.raises(NotFittedError):
         PASearchDisplay.from_result(PASearchCV(MODEL, GRID), ax=ax)
