@@ -332,7 +332,7 @@ class AgreementObjective:
         """
         parameters, data = self._parameters(self.best_trial(study)), self.plan.data
         estimator = with_parameters(self.search.estimator, parameters)
-        return estimator.fit(data.samples[0], data.y, **data.fit_params)
+        return estimator.fit(data.samples[0], data.y_to_fit, **data.fit_params)
 
     def _failure(self, outcome: Outcome) -> str | None:
         """Return why there is no agreement or no score, or None."""

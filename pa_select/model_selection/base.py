@@ -268,17 +268,6 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
             If the rows or pairs look wrong, or are too few to distinguish the candidates; the
             message explains.
         """
-        # A search may be fitted again with other data, which have other attributes.
-        for left_by_an_earlier_fit in (
-            "expected_score_",
-            "expected_score_se_",
-            "expected_interval_",
-            "n_objects_",
-            "best_adapted_",
-            "agreement_terms_",
-            "committee_score_",
-        ):
-            self.__dict__.pop(left_by_an_earlier_fit, None)
         if metrics_of(self.scoring) == ONE_METRIC:
             check_refit_of_one_metric(self.refit, self.scoring)
         # The plan checks all arguments, so that nothing is fitted before an error is raised.
@@ -298,6 +287,10 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
         weight = plan.sample_weight
         metadata = None if weight is None else {"sample_weight": weight}
         callbacks = Callbacks.of_fit(self, 1 + (self.refit is not False), metadata)
+        # A search may be fitted again with other data, which have other attributes.
+        for left_by_an_earlier_fit in [x for x in vars(self) if x.endswith("_")]:
+            if left_by_an_earlier_fit != "warnings_":
+                delattr(self, left_by_an_earlier_fit)
         # From here on X and y are what the plan has checked and aligned.
         X, y = plan.data.samples[0], plan.data.y_to_fit
         callbacks.begin(X, y)
@@ -343,9 +336,6 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
             for finished in evaluated:
                 outcomes.append(finished)
         except KeyboardInterrupt:
-            # What is left of an earlier fit would predict as if this one had finished.
-            if hasattr(self, "best_estimator_"):  # left by an earlier fit
-                del self.best_estimator_
             if outcomes:
                 self._conclude(params[: len(outcomes)], outcomes, plan)
                 self._warn_of_interruption(len(outcomes), len(params))

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from pa_select.model_selection.split_scores import SAMPLE_X
-from pa_select.scores.class_scores import align_classes, class_scores, columns_of
+from pa_select.scores.class_scores import align_classes, calibrated, class_scores, columns_of
 from pa_select.scores.precomputed import (
     RecordedClassifier,
     RecordedRegressor,
@@ -40,7 +40,7 @@ def vote(model: Any, X: Rows, beta: float, classes: Array) -> Floats:
         certain: Floats = (predicted[:, None] == classes).astype(np.float64)
         return certain
     scores, known = class_scores(model, X)
-    return probabilities_at(align_classes(as_numpy(scores), known, classes), beta)
+    return calibrated(align_classes(as_numpy(scores), known, classes), beta)
 
 
 def towards_best(
@@ -53,20 +53,15 @@ def towards_best(
     """
     mean = np.tensordot(shares, predicted, axes=1)
     step = predicted[best] - mean
+    unit = np.abs(step).max() or 1.0  # squares may not be representable in that of the targets
+    step, missed = step / unit, (y - mean) / unit
     weight = np.ones(len(y)) if weight is None else weight
     by_row = weight.reshape(-1, *[1] * (step.ndim - 1)) * step
     length = float(np.sum(by_row * step))
-    part = np.clip(np.sum(by_row * (y - mean)) / length, 0, 1) if length > 0 else 0.0
+    part = np.clip(np.sum(by_row * missed) / length, 0, 1) if length > 0 else 0.0
     moved = (1 - part) * shares
     moved[best] += part
     return moved
-
-
-def probabilities_at(scores: Array, beta: float) -> Floats:
-    """Return the probabilities of class scores at an inverse temperature."""
-    from pa_select.two_sites.classification import calibrated
-
-    return calibrated(scores, beta)
 
 
 def beta_of(scores: Array, y: Array, classes: Array, weight: Floats | None = None) -> float:
@@ -85,7 +80,7 @@ def beta_of(scores: Array, y: Array, classes: Array, weight: Floats | None = Non
     tied = 1 / (scores == scores.max(axis=1, keepdims=True)).sum(axis=1)
 
     def too_sure(beta: float) -> float:
-        best = probabilities_at(scores, beta).max(axis=1)
+        best = calibrated(scores, beta).max(axis=1)
         return doubt - float(np.average(tied - best, weights=weight))
 
     if beta == 0 or too_sure(beta) <= 0:
@@ -142,8 +137,6 @@ class CommitteeVote:
         if self.betas is None:
             predictions = [self.stacks.recorded(*one).predicted for one in of_members]
             return RecordedRegressor(np.einsum("m,mn->n", self.shares, predictions))
-        from pa_select.two_sites.classification import calibrated
-
         mixed = sum_of(
             share * calibrated(self.stacks.matrix(*one), beta)
             for share, beta, one in zip(self.shares, self.betas, of_members, strict=True)

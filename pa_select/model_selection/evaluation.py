@@ -295,7 +295,7 @@ def _undefined_split(
         rest = np.setdiff1d(np.arange(_num_samples(data.samples[0])), test)
         try:
             params = _check_method_params(data.samples[0], data.fit_params, rest)
-            X, y = (_safe_indexing(rows, rest) for rows in (data.samples[0], data.y))
+            X, y = (_safe_indexing(rows, rest) for rows in (data.samples[0], data.y_to_fit))
             _scored_again(clone(first).fit(X, y, **params), data, test)
         except Exception as error:
             message += f" ({str(error).strip().removesuffix('.')})"

@@ -17,8 +17,8 @@ from pa_select.utils.typing import Floats, Frame
 
 if TYPE_CHECKING:
     from pa_select.agreement.bootstrap import AgreementComparison
-    from pa_select.agreement.pooled_agreement import PooledPairs
-    from pa_select.two_sites.errors_of_scores import Differences
+    from pa_select.agreement.solved_problems import PooledPairs
+    from pa_select.two_sites.score_of_units import Differences
 
 
 class FittedSearchMixin:

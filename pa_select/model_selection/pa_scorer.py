@@ -141,7 +141,8 @@ class PAScorer(_NoScorer, NoThreshold, SavedWithVersions, BaseEstimator):
     fold. So the parameters are checked when the scorer is made, and a search stops at its first
     score if the estimators are no classifiers of one output, if a view fails, if pairs or views
     have missing or infinite values that they do not take, or if a fold has nothing to compare, for
-    example rows of only one environment.
+    example rows of only one environment. If a parameter of the candidate that is no number may be
+    the reason, such as ``voting="hard"``, only this candidate is nan.
 
     References
     ----------
@@ -280,15 +281,19 @@ class PAScorer(_NoScorer, NoThreshold, SavedWithVersions, BaseEstimator):
             return stop_search(TypeError(why))
         try:
             plan = self._plan(X, y, environments, sample_weight)
-            for number, rows in enumerate(plan.samples):
-                name = "views" if self.paired is None else f"paired[{number}]"
-                check_not_missing(rows, X, name, estimator)
         except Exception as error:  # whatever the classifier
             return stop_search(error)
         try:
+            for number, rows in enumerate(plan.samples):
+                name = "views" if self.paired is None else f"paired[{number}]"
+                if rows is not X:
+                    check_not_missing(rows, X, name, estimator)
+        except ValueError as error:
+            return stop_search(error, of_model=True)
+        try:
             pairs = self._scored(plan, estimator, X)
         except TypeError as error:  # a kind of classifier or rows, and no failed fit
-            return stop_search(error)
+            return stop_search(error, of_model=True)
         # The posteriors of a classifier fitted to one class are all 1, and the agreement on rows
         # of one class is 0, but for rounding.
         none = pairs.a.shape[1] == 1 or plan.is_of_one_class

@@ -416,6 +416,17 @@ def align_classes(scores: Array, classes: Array, all_classes: Array) -> Array:
     return aligned
 
 
+def calibrated(scores: Floats, beta: float) -> Floats:
+    """Return posteriors at an inverse temperature, (n, n_classes)."""
+    below = np.asarray(scores, dtype=np.float64)
+    below = below - below.max(axis=1, keepdims=True)
+    with np.errstate(over="ignore", invalid="ignore"):
+        odds = np.exp(beta * below)
+    odds[np.isnan(odds)] = 1.0  # 0 * inf: a top class at inf, or one of score -inf at 0
+    posterior: Floats = odds / odds.sum(axis=1, keepdims=True)
+    return posterior
+
+
 def columns_of(y: Array, classes: Array, name: str, argument: str = "y") -> Index:
     """Return the column of each label in an estimator's scores."""
     known = np.isin(y, classes)

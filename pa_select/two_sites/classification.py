@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import brentq, minimize
 from sklearn.metrics import accuracy_score, check_scoring
 
-from pa_select.scores.class_scores import columns_of
+from pa_select.scores.class_scores import calibrated, columns_of
 from pa_select.scores.precomputed import RecordedClassifier, joined, row_numbers
 from pa_select.two_sites.class_metrics import (
     LOSSES,
@@ -333,17 +333,6 @@ def class_bias(posterior: Floats, columns: Index, weight: Floats | None = None) 
 
     bias: Floats = minimize(loss, np.zeros_like(counts), jac=True, method="L-BFGS-B").x
     return bias
-
-
-def calibrated(scores: Floats, beta: float) -> Floats:
-    """Return posteriors at an inverse temperature, (n, n_classes)."""
-    below = np.asarray(scores, dtype=np.float64)
-    below = below - below.max(axis=1, keepdims=True)
-    with np.errstate(over="ignore", invalid="ignore"):
-        odds = np.exp(beta * below)
-    odds[np.isnan(odds)] = 1.0  # 0 * inf: a top class at inf, or one of score -inf at 0
-    posterior: Floats = odds / odds.sum(axis=1, keepdims=True)
-    return posterior
 
 
 def _of_table(

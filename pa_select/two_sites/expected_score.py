@@ -12,7 +12,6 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import get_scorer
-from sklearn.utils.validation import _num_samples
 
 from pa_select.scores.class_scores import cached_for_only
 from pa_select.two_sites.paired_rows import (
@@ -364,14 +363,17 @@ class ExpectedScorer(NoThreshold, SavedWithVersions, BaseEstimator):
         """Return the expected score of a fitted model; its labelled rows are X and y."""
         stopped: float
         try:  # what is wrong with the pairs, the labels or the metric is so for every model
-            check_metric(estimator, X, y, self.scoring)
+            y = check_metric(estimator, X, y, self.scoring)
             X_a, X_b = self._rows()
             check_columns(X_a, X, "X_a")
-            check_column(labels_of(X, y, "X"), _num_samples(X), "y")
-            for name, rows in (("X_a", X_a), ("X_b", X_b)):
-                check_not_missing(rows, X, name, estimator)
         except Exception as error:
             stopped = stop_search(error)
+            return stopped
+        try:
+            for name, rows in (("X_a", X_a), ("X_b", X_b)):
+                check_not_missing(rows, X, name, estimator)
+        except ValueError as error:
+            stopped = stop_search(error, of_model=True)
             return stopped
         # A search scores hundreds of models: warnings of the pairs come once.
         warnings = doubt_of_few_labels(estimator, X)
@@ -381,7 +383,7 @@ class ExpectedScorer(NoThreshold, SavedWithVersions, BaseEstimator):
                 found = estimates([estimator], *given, warnings=warnings, of_fold=True)
                 (expected,) = found.values()
         except TypeError as error:  # a kind of model, rows or metric, and no failed fit
-            stopped = stop_search(error)
+            stopped = stop_search(error, of_model=True)
             return stopped
         if warnings:
             warn_once_by(self, warnings[0])
@@ -434,7 +436,8 @@ def expected_scorer(
         If `X_a` and `X_b` are not two measurements of the same objects. A search stops with the
         reason at its first score if no candidate could have one: the metric does not take the
         labels of the fold, the estimator is no classifier or has no probabilities that the metric
-        needs, or the pairs have missing or infinite values that it does not take.
+        needs, or the pairs have missing or infinite values that it does not take. If a parameter
+        of the candidate that is no number may be the reason, only this candidate is nan.
 
     Warns
     -----

@@ -19,9 +19,9 @@ from pa_select.scores.candidate_posterior import (
     scores_of_changes,
     scores_on_random_folds,
 )
-from pa_select.scores.class_scores import columns_of
+from pa_select.scores.class_scores import calibrated, columns_of
 from pa_select.scores.precomputed import RecordedRegressor
-from pa_select.two_sites.classification import Classification, calibrated, doubt_of_lapses
+from pa_select.two_sites.classification import Classification, doubt_of_lapses
 from pa_select.two_sites.engine import LABELLED, Engine, Output, SiteExpectation, reference_labels
 from pa_select.two_sites.paired_rows import aligned_pairs, doubt_of_classes
 from pa_select.two_sites.regression import Regression, doubt_of_sites
@@ -181,10 +181,11 @@ def _task(
     return task, y, task.scorer(scoring, y)
 
 
-def check_metric(estimator: Any, X: Rows, y: Labels | None, scoring: str | Scorer | None) -> None:
+def check_metric(estimator: Any, X: Rows, y: Labels | None, scoring: str | Scorer | None) -> Array:
     """Refuse labels and metrics by which no estimator of this kind has a score on labelled rows.
 
-    A classifier may know none of the labels of a test fold, but not labels of another kind.
+    Return the labels. A classifier may know none of those of a test fold, but not labels of
+    another kind.
     """
     (name,) = named = named_estimators(estimator)
     y = check_column(labels_of(X, y, "X"), _num_samples(X), "y")
@@ -198,11 +199,12 @@ def check_metric(estimator: Any, X: Rows, y: Labels | None, scoring: str | Score
             score = task.score(scorer, task.perfect(y, classes), y)
     except ValueError as error:
         raise ValueError(f"scoring: {error}") from error
-    if not np.isfinite(score):
+    if np.isnan(score):  # the best value of a metric may be infinite
         raise ValueError(
             f"scoring: expected a metric that is defined on the labels of each fold, got "
-            f"{scoring!r}, which is {score} where they are {some_of(np.unique(y).tolist())}."
+            f"{scoring!r}, which is nan where they are {some_of(np.unique(y).tolist())}."
         )
+    return y
 
 
 def doubt_of_few_labels(estimator: Any, X: Rows) -> list[str]:

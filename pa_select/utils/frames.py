@@ -160,8 +160,8 @@ def check_not_missing(
         ("missing", "an imputer", _missing, takes_missing),
         ("infinite", "a step that bounds them", _infinite, takes_infinite),
     ):
-        found = wrong(rows)
-        if found is None or not found.any() or takes(estimator):
+        found = None if takes(estimator) else wrong(rows)
+        if found is None or not found.any():
             continue
         of_X = wrong(X)
         if of_X is None or of_X.any():

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+import traceback
+from numbers import Real
+from types import FrameType
 from typing import Any, NamedTuple
 
 
@@ -36,15 +39,30 @@ class NoThreshold:
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
-def stop_search(error: Exception) -> Any:
+def stop_search(error: Exception, of_model: bool = False) -> Any:
     """Return what stops the search that called a scorer, or raise the error; scorers call this.
 
     scikit-learn has no error that its searches let pass whatever `error_score` is, so the scorer
-    has to know who called it.
+    has to know who called it. An error of the model, if it is one, stops the search only if no
+    candidate escapes it; else it is raised, and the score of this candidate is nan.
     """
-    if sys._getframe(2).f_globals.get("__name__", "").startswith("sklearn."):
-        return NoScore(f"{type(error).__name__}: {error}".removesuffix("."))
-    raise error
+    caller = sys._getframe(2)
+    called_by_search = caller.f_globals.get("__name__", "").startswith("sklearn.")
+    if not called_by_search or (of_model and _may_be_of_candidate(error, caller)):
+        raise error
+    return NoScore(f"{type(error).__name__}: {error}".removesuffix("."))
+
+
+def _may_be_of_candidate(error: Exception, frame: FrameType | None) -> bool:
+    """Whether the parameters of one candidate of the search may be the reason of an error."""
+    *_, (last, _) = traceback.walk_tb(error.__traceback__)
+    if not last.f_globals.get("__name__", "").startswith("pa_select."):
+        return True  # the model itself failed
+    while frame is not None and frame.f_code.co_name != "_fit_and_score":
+        frame = frame.f_back
+    parameters = (frame and frame.f_locals.get("parameters")) or {}
+    # Numbers do not decide which methods a model has, or whether it takes missing values.
+    return any(isinstance(x, bool) or not isinstance(x, Real) for x in parameters.values())
 
 
 def called_as_scorer(what: str, instead: str) -> NoScore:

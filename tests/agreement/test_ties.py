@@ -6,7 +6,6 @@ import torch
 from helpers import oracle
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pa_select.agreement.pooled_agreement import PooledPairs, pooled_agreement
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 
@@ -19,6 +18,7 @@ from pa_select import (
 from pa_select.agreement.inputs.problem import check_problem
 from pa_select.agreement.pairs.block import centred_with_ties, tolerance
 from pa_select.agreement.pairs.paired_scores import concatenate
+from pa_select.agreement.solved_problems import PooledPairs, pooled_agreement
 from pa_select.agreement.solver.kernel_sums import limits
 from pa_select.agreement.solver.marginal_prior import MarginalPrior
 from pa_select.agreement.solver.marginal_sums import ModelRuns

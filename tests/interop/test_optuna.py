@@ -387,3 +387,18 @@ def test_bad_studies_and_spaces():
     with pytest.raises(ValueError, match="Invalid parameter 'smoothing' for estimator Failing"):
         study_of().optimize(unknown, n_trials=1)
     assert Failing.fits == 0
+
+
+def test_the_chosen_net_learns_targets_in_a_column():
+    skorch, torch = pytest.importorskip("skorch"), pytest.importorskip("torch")
+    rows = (X / X.std(axis=0)).astype(np.float32)
+    net = skorch.NeuralNetRegressor(torch.nn.Linear(13, 1), max_epochs=2, verbose=0)
+    pairs = rows[:20], rows[:20] + np.float32(0.1)
+    objective = agreement_objective(
+        net, {"lr": FloatDistribution(0.01, 0.02)}, rows[20:], rows[20:, :1], cv=2, paired=pairs
+    )
+    study = study_of()
+    study.optimize(objective, n_trials=1)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "Using a target size")
+        objective.best_estimator(study)

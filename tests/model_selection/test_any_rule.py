@@ -77,7 +77,7 @@ RULES = {
     **{name: name for name in SELECTIONS},
     "wide": GuardedSelection(n_se=4),
     "uniform": GuardedSelection("agreement_uniform"),
-    "simplest": within_one_standard_error("n_neighbors", n_se=2),
+    "fewest neighbors": within_one_standard_error("n_neighbors", n_se=2),
     "least complex": within_one_standard_error(lambda params: -params["n_neighbors"]),
     "own": AmongTheThreeBest(),
     "own column": LowestRank(),
@@ -204,7 +204,7 @@ def test_the_question_of_a_report_is_that_of_the_rule():
         GuardedSelection(): "predicts well, and alike for the same objects at both sites",
         "score": "has the best accuracy",
         "expected": "has the best accuracy at the other site, where nothing is labelled",
-        RULES["simplest"]: "is the simplest with nearly the best accuracy",
+        RULES["fewest neighbors"]: "is the simplest with nearly the best accuracy",
     }
     for rule, question in questions.items():
         report = PASearchCV(MODEL, GRID, selection=rule, cv=3).fit(x, y, **given).report()

@@ -1,6 +1,8 @@
 """PACommittee: its members and votes, the three doors to it, and scikit-learn's conventions."""
 
 import pickle
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -34,8 +36,9 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from pa_select import PACommittee, PAScorer, PASearchCV, candidate_posterior
 from pa_select.agreement.posteriors import posteriors
-from pa_select.model_selection.committee_vote import beta_of, probabilities_at, towards_best
+from pa_select.model_selection.committee_vote import beta_of, towards_best
 from pa_select.scores import class_scores
+from pa_select.scores.class_scores import calibrated
 from pa_select.two_sites.classification import calibrating_beta
 from pa_select.utils.sklearn_private import SUPPORTS_CALLBACKS
 
@@ -54,6 +57,18 @@ def grid_search(model=MODEL, grid=GRID, **params):
 @pytest.fixture(scope="module")
 def fitted():
     return PACommittee(grid_search()).fit(X[FIT], Y[FIT])
+
+
+def test_a_saved_committee_predicts_without_torch(fitted, tmp_path):
+    path = tmp_path / "committee"
+    path.write_bytes(pickle.dumps(fitted))
+    code = f"""
+import pickle, sys
+from sklearn.datasets import load_wine
+pickle.load(open({str(path)!r}, "rb")).predict_proba(load_wine().data)
+sys.exit("torch" in sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_the_doors_agree(fitted):
@@ -261,6 +276,9 @@ def test_how_far_weight_moves():
     np.testing.assert_array_equal(towards_best(shares, 1, np.array([y, y, y]), y + 1), shares)
     one_bad = np.array([y + 1, y + [0, 0, 9], y + 1])
     moved = towards_best(shares, 1, one_bad, y, np.array([1.0, 1.0, 0.0]))
+    for unit in (1e-200, 1e200):
+        in_unit = towards_best(shares, 1, unit * one_bad, unit * y)
+        np.testing.assert_allclose(in_unit, towards_best(shares, 1, one_bad, y))
     np.testing.assert_allclose(moved, [0, 1, 0], atol=1e-12)
     assert 0 < towards_best(shares, 1, one_bad, y)[0]
     both = np.stack([mean, -mean], axis=2)
@@ -745,10 +763,10 @@ def test_no_vote_is_certain_after_a_few_rows_without_an_error():
     assert np.isfinite(committee.betas_).all()
     assert np.isfinite(committee.predict_log_proba(Z)).all()
     for model, beta in zip(models, committee.betas_, strict=True):
-        proba = probabilities_at(class_scores(model, Z[known])[0], beta)
+        proba = calibrated(class_scores(model, Z[known])[0], beta)
         doubt = np.mean(1 - proba.max(axis=1))
         assert doubt == pytest.approx((1 - 1 / 3) / (len(known) + 1))
-        losses = [log_loss(Y[TEST], probabilities_at(class_scores(model, Z[TEST])[0], b))
+        losses = [log_loss(Y[TEST], calibrated(class_scores(model, Z[TEST])[0], b))
                   for b in (beta, 1e6)]  # fmt: skip
         assert losses[0] < losses[1]
 

@@ -10,8 +10,9 @@ import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_diabetes, load_digits, load_wine
 from sklearn.dummy import DummyClassifier
-from sklearn.ensemble import IsolationForest
+from sklearn.ensemble import IsolationForest, VotingClassifier
 from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import accuracy_score, make_scorer
 from sklearn.model_selection import (
@@ -223,6 +224,50 @@ def test_labels_of_pixels_point_to_the_page():
 def test_what_is_no_classifier_of_one_output_stops_the_search(scorer, model, y, message):
     with pytest.raises((TypeError, ValueError), match=message):
         of_theirs(scorer, model, {}, y=y)
+
+
+def rarity_of_errors(y, predicted, sample_weight=None):
+    with np.errstate(divide="ignore"):
+        return -np.log(np.average(y != predicted, weights=sample_weight))
+
+
+def test_a_metric_may_be_infinite_for_predictions_without_an_error():
+    scorer = expected_scorer(A, B, scoring=make_scorer(rarity_of_errors))
+    assert np.isfinite(of_theirs(scorer).cv_results_["mean_test_score"][0])
+
+
+class Fails(LogisticRegression):
+    """Fails with large C, by an error of its own."""
+
+    def decision_function(self, X):
+        return super().decision_function(X if self.C < 1 else None + X)
+
+
+VOTING = VotingClassifier([("one", LogisticRegression()), ("other", LogisticRegression(C=0.1))])
+IMPUTED = Pipeline([("imputer", SimpleImputer()), ("model", LogisticRegression())])
+
+
+@pytest.mark.parametrize("of_pairs", [expected_scorer, lambda *pairs: PAScorer(paired=pairs)])
+@pytest.mark.parametrize(
+    ("model", "grid", "message"),
+    [
+        (Fails(), {"C": [0.1, 10]}, None),
+        (VOTING, {"voting": ["soft", "hard"]}, None),
+        (IMPUTED, {"imputer": [SimpleImputer(), "passthrough"]}, None),
+        (VOTING, {"one__C": [0.1, 1]}, "give it voting='soft'"),
+        (LogisticRegression(), {"C": [0.1, 1]}, "expected no missing values"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_a_candidate_that_fails_alone_is_nan(of_pairs, model, grid, message):
+    of_grid = grid.get("imputer") or message == "expected no missing values"
+    scorer = of_pairs(A, np.where(B > 3, np.nan, B) if of_grid else B)
+    if message is None:
+        scores = of_theirs(scorer, model, grid).cv_results_["mean_test_score"]
+        assert np.isfinite(scores).tolist() == [True, False]
+    else:  # no candidate has a score
+        with pytest.raises(ValueError, match=message):
+            of_theirs(scorer, model, grid)
 
 
 @pytest.mark.parametrize("scoring", ["neg_log_loss", "neg_brier_score"])

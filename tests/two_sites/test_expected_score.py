@@ -201,8 +201,8 @@ def test_the_fits_of_a_thousand_classes_cost_few_softmaxes(monkeypatch):
 class Scores(ClassifierMixin, BaseEstimator):
     """Its rows are scores of classes."""
 
-    def __init__(self):
-        self.classes_ = np.arange(4)
+    def __init__(self, n_classes=4):
+        self.n_classes, self.classes_ = n_classes, np.arange(n_classes)
 
     def fit(self, X, y):
         return self

@@ -275,3 +275,21 @@ def test_a_dict_of_parts_points_to_slice_dict():
         PASearchCV(model, {}, cv=2).fit(parts[0], LABELS, views=parts[0])
     with pytest.raises(TypeError, match=r"paired.0.: expected the rows of one site.*SliceDict"):
         PASearchCV(model, {}, cv=2).fit(SliceDict(**parts[0]), LABELS, paired=tuple(parts[1:]))
+
+
+def test_the_labels_of_a_dataset_are_read_once():
+    class Counted(torch.utils.data.Dataset):
+        n_read = 0
+
+        def __len__(self):
+            return len(V)
+
+        def __getitem__(self, i):
+            self.n_read += 1
+            return V[i], int(LABELS[i])
+
+    rows, model = Counted(), net().fit(V, LABELS)
+    expected_scorer(A, B)(model, rows)
+    without, rows.n_read = rows.n_read, 0
+    expected_scorer(A, B)(model, rows, LABELS)
+    assert without == rows.n_read + len(V)
