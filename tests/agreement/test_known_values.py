@@ -46,6 +46,15 @@ def test_hard_labels_reach_the_capacity_of_the_symmetric_channel(n_classes, n_ag
 
 
 @pytest.mark.filterwarnings("ignore:scores_a and scores_b:UserWarning")  # nearly one class
+def test_constant_classifier_scores_zero_with_the_marginal_prior():
+    constant = np.tile([[2.0, 1.0, 0.0]], (50, 1))
+    uniform = posterior_agreement(constant, constant)
+    assert (uniform.score, uniform.beta) == (pytest.approx(np.log(3)), np.inf)
+    result = posterior_agreement(constant, constant, prior="marginal")
+    assert result.score == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:scores_a and scores_b:UserWarning")  # nearly one class
 def test_both_modes_of_the_kernel_and_the_global_one():
     a, b = two_modes()
     near = np.linspace(0.2, 0.27, 701)
