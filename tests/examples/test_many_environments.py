@@ -53,24 +53,6 @@ def test_collections_are_read_as_those_of_wilds(texts, name, fields, n_environme
         assert all(str(source[i][0]).endswith(source.environments[i]) for i in range(500))
 
 
-@pytest.mark.filterwarnings(
-    "ignore:(No candidate|The least populated class):UserWarning"
-)  # few rows
-def test_only_the_protocol_that_leaves_domains_out_leaves_some_out():
-    from many_environments import cameras
-    from many_environments_rules import search
-    from sklearn.naive_bayes import GaussianNB
-
-    data = WILDSData(cameras(0, n_cameras=5, n_source=4, n=40).get_subset("train"), "camera")
-    data.X = data.features(lambda batch: batch[:, :20])
-    mixed, unseen = (
-        search([GaussianNB(var_smoothing=0.1)], data, 0, left_out, return_fold_scores=True)
-        for left_out in (False, True)
-    )
-    assert [len(set(data.environments[rows[0]])) for rows in mixed.fold_rows_] == [4, 4, 4]
-    assert [len(set(data.environments[rows[0]])) for rows in unseen.fold_rows_] == [1, 1, 1, 1]
-
-
 def test_all_rules_choose():
     from many_environments_rules import BEST, ORACLE, RULES, one_draw
 

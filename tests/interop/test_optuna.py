@@ -1,6 +1,7 @@
 """Studies of Optuna: the same numbers as a search, pruning, resuming, failures."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ optuna = pytest.importorskip("optuna")
 from optuna.distributions import (  # noqa: E402
     CategoricalDistribution,
     FloatDistribution,
+    IntDistribution,
 )
 from optuna.storages.journal import JournalFileBackend, JournalStorage  # noqa: E402
 from optuna.trial import TrialState  # noqa: E402
@@ -230,6 +232,21 @@ def test_ask_and_tell():
     other.optimize(by_function, n_trials=1)
     assert other.trials[0].value == study.trials[0].value
     assert by_function.best_estimator(other).var_smoothing == other.best_params["var_smoothing"]
+
+
+def test_distributions():
+    space = {
+        "C": FloatDistribution(0.5, 2.0, step=0.5),
+        "n": IntDistribution(1, 64, log=True),
+        "m": IntDistribution(0, 10, step=5),
+        "kind": CategoricalDistribution(["a", None]),
+    }
+    objective = agreement_objective(GaussianNB(), space, X, Y, views=drift, cv=2)
+    trial = study_of().ask()
+    found = objective._parameters(trial)
+    assert found == trial.params
+    assert trial.distributions == space
+    assert objective._parameters(optuna.trial.FixedTrial(found)) == found
 
 
 def test_reports_the_agreement_of_the_pairs_so_far():
