@@ -137,7 +137,6 @@ def test_several_metrics_views_and_no_choice(ax):
     assert_array_equal(display.score, table["mean_test_f1_macro_views"])
     assert display.threshold_ is not None
     search.set_params(refit=False).fit(X, Y)
-    del search.best_index_
     nothing = PASearchDisplay.from_result(search, ax=ax)
     assert nothing.chosen_ is None
     assert nothing.score_name == "accuracy"
@@ -227,6 +226,19 @@ def test_a_terrible_candidate_does_not_squash_the_others(guarded, ax):
     assert "outside the axes (1)" in labels_of(ax)
     ax.autoscale()
     assert outside(display, both) == 0
+
+
+@pytest.mark.parametrize(
+    ("at", "edge"), [((0.1, 1.05), "left"), ((0.905, -9), "bottom"), ((0.905, 9), "top")]
+)
+def test_marks_at_the_edge_where_something_is_outside(at, edge, ax):
+    display = crowd(eligible=np.append(np.ones(20, dtype=bool), False))
+    display.best_index = int(np.argmax(display.score[:-1]))
+    display.score[-1], display.value[-1] = at
+    mark = display.plot(ax).outside_
+    left, bottom, top = ax.get_xlim()[0], *ax.get_ylim()
+    expected = {"left": (left, at[1]), "bottom": (at[0], bottom), "top": (at[0], top)}[edge]
+    assert_allclose(np.ravel(mark.get_data()), expected)
 
 
 def test_candidates_that_are_named_and_the_guard_are_inside(ax):
