@@ -101,16 +101,6 @@ def test_a_net_scores_each_row_once():
     assert torch.equal(torch.cat(scored[1::2]), 3 * rows + 1)
 
 
-def test_lists_and_arrays_of_another_byte_order():
-    a, b, weight = (np.round(x) for x in scores())
-    chunks = [
-        (a[:50].tolist(), torch.tensor(b[:50]), weight[:50].tolist()),
-        (a[50:].astype(">f8"), b[50:], weight[50:]),
-    ]
-    found = agreement_of_chunks(chunks, device=torch.device("cpu"))
-    same(found, posterior_agreement(a, b, sample_weight=weight))
-
-
 TYPES = [torch.int8, torch.float16, torch.bfloat16, torch.float32, torch.float64]
 
 
@@ -136,18 +126,6 @@ def test_a_type_that_changes(dtype, room, monkeypatch):
         stored = torch.float32 if dtype == torch.float32 else torch.float64
         assert (result.source.a.dtype, result.source.b.dtype) == (stored, stored)
         assert torch.equal(result.source.b, torch.cat([pair[1].to(stored) for pair in chunks]))
-
-
-def test_memory_that_is_used_again():
-    a, b, _ = scores()
-
-    def chunks():
-        room = np.empty((2, 60, K))
-        for begin in range(0, N, 60):
-            room[:] = a[begin : begin + 60], b[begin : begin + 60]
-            yield room[0], room[1]
-
-    same(agreement_of_chunks(chunks()), posterior_agreement(a, b))
 
 
 @pytest.mark.parametrize("outside", [False, True])

@@ -291,25 +291,6 @@ def test_cost_of_many_classes_with_the_marginal_prior(n_classes, n_pairs, most):
     assert result.n_evaluations <= most
 
 
-@pytest.mark.slow
-def test_cost_with_the_marginal_prior():
-    quick = (row for row in varied_suite() if row[1].shape[1] <= 10)
-    names, *both = map(list, zip(*quick, strict=True))
-    certified, searched = {}, {}
-    results = posterior_agreement(*both, prior="marginal", tol=1e-5)
-    values = posterior_agreement(*both, prior="marginal", certify=False)
-    for name, result, value in zip(names, results, values, strict=True):
-        assert 0 <= result.gap <= 1e-5, name
-        certified[name] = result.n_evaluations
-        assert 0 <= value.gap <= 1e-3, name
-        assert result.score <= value.upper_bound, name
-        assert value.score == pytest.approx(result.score, abs=1e-4), name
-        searched[name] = value.n_evaluations
-    assert np.median(list(certified.values())) <= 30, certified
-    assert max(certified.values()) <= 150, certified
-    assert np.median(list(searched.values())) <= 21, searched
-
-
 def test_a_problem_that_cannot_be_certified_raises(monkeypatch):
     monkeypatch.setattr(branch_and_bound, "MAX_EVALUATIONS", 5)
     a, b = np.random.default_rng(0).normal(size=(2, 50, 3))

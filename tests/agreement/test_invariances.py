@@ -8,8 +8,6 @@ from hypothesis.extra.numpy import arrays
 
 from pa_select import pa_kernel, posterior_agreement
 
-PRIORS = ["uniform", "marginal"]
-
 
 @st.composite
 def problems(draw, most_pairs=8, most_classes=5):

@@ -16,11 +16,6 @@ def three(tmp_path_factory):
     return tuple(zip(*answers, strict=True))
 
 
-@pytest.fixture(scope="module")
-def two(tmp_path_factory):
-    return processes.ask(2, tmp_path_factory.mktemp("two"), processes.two)
-
-
 def assert_same(answers, alone):
     """Every rank has the others' bits, and the numbers of all rows in one process."""
     assert all(len(results) == len(alone) for results in answers)
@@ -52,11 +47,6 @@ def test_three_ranks_find_what_one_does(three, name):
     for key in found[0]:
         if key[0] == name:
             assert_same([of_rank[key] for of_rank in found], expected)
-
-
-@pytest.mark.parametrize("name", ["uniform", "weights marginal", "many"])
-def test_two_ranks_find_what_one_does(two, name):
-    assert_same([found[name] for found in two], alone(name))
 
 
 def test_no_shape_and_two_of_three(three):
@@ -107,8 +97,3 @@ def test_the_group_outlives_errors(three):
     a, b = processes.noisy(60)
     assert len(scores) == 1
     assert scores.pop() == pytest.approx(posterior_agreement(a, b).score, abs=1e-12)
-
-
-def test_a_group_has_to_be_there():
-    with pytest.raises(ValueError, match="process_group: expected torch.distributed to be init"):
-        posterior_agreement(*processes.noisy(10), process_group="world")

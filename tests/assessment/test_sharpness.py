@@ -75,18 +75,6 @@ def test_worst_disturbance_is_that_of_the_deviation():
     assert_allclose(found.sigma, 0.8 / (2 * 0.8 + 2), rtol=2e-3)
 
 
-@pytest.mark.parametrize("kind", ["pac_bayes", "worst"])
-def test_the_layout_in_memory_does_not_matter(kind):
-    torch.manual_seed(0)
-    network = nn.Sequential(nn.Conv2d(2, 3, 3), nn.ReLU(), nn.Flatten(), nn.Linear(48, 2))
-    images = torch.rand(20, 2, 6, 6)
-    y = network(images).argmax(1).numpy()
-    how = {"kind": kind, "n_draws": 2, "n_steps": 2, "deviation": 0.3}
-    plain = sharpness(network, images, y, **how)
-    network, images = (x.to(memory_format=torch.channels_last) for x in (network, images))
-    assert_allclose(sharpness(network, images, y, **how), plain, rtol=1e-6)
-
-
 def test_the_worst_of_several_starts_counts(trained):
     one, several = (
         sharpness(trained, DIGITS, LABELS, kind="worst", n_steps=1, n_draws=n).sigma

@@ -156,14 +156,6 @@ def test_textures():
     assert_array_equal(same[0], same[1])
 
 
-def test_the_same_images_in_two_environments_differ_in_nothing_else():
-    red = factor_images(DIGITS[:50], {"hue": "red", "texture": "tiles"})
-    blue = factor_images(DIGITS[:50], {"hue": "blue", "texture": "tiles"})
-    assert_array_equal(ink(red), ink(blue))
-    low = factor_images(DIGITS[:50], {"position": "LC"})
-    assert_allclose(centre(low)[1], centre(factor_images(DIGITS[:50]))[1], atol=0.02)
-
-
 def test_a_level_for_each_image():
     rng = np.random.default_rng(0)
     factors = {name: rng.choice(levels, 30) for name, levels in FACTOR_LEVELS.items()}

@@ -29,14 +29,6 @@ def test_each_rule_keeps_its_best_epoch(study):
     }
 
 
-def test_of_equal_epochs_of_several_optimisers_a_random_one_is_kept(study):
-    other = FOUND | {"best epoch": FOUND["best epoch"] - 100}
-    rng = np.random.default_rng(0)
-    kept = [study.kept_of_any([FOUND, other], rng) for _ in range(60)]
-    assert {one["accuracy"] for one in kept} == {50.0, 40.0, -50.0, -60.0}
-    assert {one["best epoch"] for one in kept} == {60.0}
-
-
 def test_epochs_vote_with_the_weight_that_their_labels_give_them():
     import epoch_selection as selection
 
@@ -50,17 +42,6 @@ def test_epochs_vote_with_the_weight_that_their_labels_give_them():
     found = selection.votes(problem, ({"a": logits, "b": logits}, [logits]), ("a", "b"))
     weighted, equal = (found[name].item() for name in selection.COMMITTEES)
     assert (weighted, equal) == (100, 0)
-
-
-def test_each_digit_is_shown_as_often_as_asked():
-    import epoch_selection as selection
-
-    once = selection.experiment_6("hue", 0)
-    twice = selection.experiment_6("hue", 0, selection.SMALL._replace(draws=2))
-    for (images, labels), (more, their_labels) in zip(once.sources, twice.sources, strict=True):
-        np.testing.assert_array_equal(their_labels, np.tile(labels, 2))
-        # The second time with other values of the factors.
-        assert len(np.unique(more, axis=0)) == 2 * len(np.unique(images, axis=0))
 
 
 @pytest.mark.slow
@@ -83,25 +64,3 @@ def test_tables_of_collapses_and_attacks(monkeypatch, tmp_path):
     gain = attacks.set_index("rule")["attacked"].str.split(" ").str[0].astype(float)
     assert gain["best epoch"] == gain.drop("accuracy (percent)").max()
     assert 50 < float(attacks["clean"][0]) <= 100
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_recomputed_statistics_leave_the_training_as_it_is():
-    import epoch_selection as selection
-    import study_epochs
-
-    problem = selection.experiment_6("hue", 0)
-    images = np.concatenate([images for images, _ in problem.sources])
-    classes, labels = np.unique(
-        np.concatenate([labels for _, labels in problem.sources]), return_inverse=True
-    )
-    environments = np.repeat([0, 1], [len(rows) for _, rows in problem.sources])
-    states = []
-    for callbacks in ([], [("statistics", study_epochs.Recomputed(images))]):
-        net = selection.net_of("ERM", 0, len(classes), **selection.ADAM, callbacks=callbacks)
-        for _ in range(2):
-            net.partial_fit(images, labels, environments=environments)
-        states.append(net.module_.state_dict())
-    for name, value in states[0].items():
-        same = np.array_equal(value, states[1][name])
-        assert same != ("running" in name or "tracked" in name), name

@@ -41,24 +41,6 @@ def test_estimates_without_labels_are_those_by_hand():
     assert rules.nuclear_norm(TARGET) == pytest.approx(singular.sum() / np.sqrt(8))
 
 
-def test_rivals_read_probabilities_at_the_temperatures():
-    from label_free_rules import WithTemperature, nuclear_norm, rivals, transported_confidence
-
-    X, y = make_classification(80, 4, n_informative=3, n_redundant=0, random_state=0)
-    names = np.array(["no", "yes"])[y]
-    candidates = [WithTemperature(LogisticRegression(), 2.0), WithTemperature(GaussianNB(), 1.0)]
-    fitted = [model.fit(X[:40], names[:40]) for model in candidates]
-    logits = fitted[0].estimator_.decision_function(X[:40])
-    on_source = [np.stack([-logits / 2, logits / 2], axis=1)] * 2
-    found = rivals(fitted, on_source, names[:40], X[:40], names[:40], X[40:])
-    values = {rule: estimate() for rule, estimate in found.items()}
-    assert [len(value) for value in values.values()] == [2] * 5
-    probabilities = fitted[0].predict_proba(X[40:])
-    assert values["nuclear norm"][0] == nuclear_norm(probabilities)
-    by_hand = transported_confidence(y[:40], probabilities)
-    assert values["optimal transport (COT)"][0] == by_hand
-
-
 def test_models_are_compared_on_the_target_alone():
     from label_free_problems import Problem
     from label_free_rules import search, with_target

@@ -3,45 +3,9 @@
 import sys
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose
 
 STUDY = "study_language_identifiers"
-SENTENCES = {
-    "cs": "Zadejte platnou e-mailovou adresu, prosím.",
-    "da": "Indtast venligst en gyldig e-mailadresse her.",
-    "de": "Bitte geben wir hier eine gültige Zahl ein.",
-    "es": "Introduzca una dirección de correo válida.",
-    "fr": "Saisissez un nombre entier dans ce champ.",
-    "it": "Inserisci un indirizzo di posta elettronica valido.",
-    "nl": "Voer alstublieft een geldig e-mailadres in.",
-    "pt": "Introduza um endereço de correio eletrónico válido.",
-    "sk": "Zadajte platnú e-mailovú adresu, prosím vás.",
-    "sv": "Fyll i en giltig e-postadress här, är du snäll.",
-}
-MESSAGES = """
-msgid ""
-msgstr "Content-Type: text/plain; charset=UTF-8"
-
-msgid "Enter a valid integer."
-msgstr "Bitte eine ganze Zahl eingeben."
-
-msgid "Short"
-msgstr "Kurz"
-
-msgid "Ensure that it has %(limit)d letters."
-msgstr "Bitte höchstens %(limit)d Zeichen eingeben."
-
-msgid "Not translated so far, but long"
-msgstr ""
-"""
-
-
-@pytest.fixture
-def published(study):
-    for package in ("py3langid", "langdetect", "lingua", "polib"):
-        pytest.importorskip(package)
-    return sys.modules["published_identifiers"]
 
 
 def majority(text):
@@ -83,35 +47,3 @@ def test_the_model_that_reads_all_letters_withstands_more(study):
     assert changes["lost, points"] < 0
     assert changes["right, points"] == changes["unchanged, points"] > 0
     assert changes["agreement, nats"] > 0
-
-
-def test_messages_are_those_that_can_be_identified(study, tmp_path):
-    pytest.importorskip("polib")
-    folder = tmp_path / "forms" / "locale" / "de" / "LC_MESSAGES"
-    folder.mkdir(parents=True)
-    (folder / "django.po").write_text(MESSAGES, encoding="utf-8")
-    texts, languages, messages = sys.modules["published_identifiers"].load_messages(tmp_path)
-    assert texts.tolist() == ["Bitte eine ganze Zahl eingeben."]
-    assert languages.tolist() == ["de"]
-    assert messages.tolist() == ["Enter a valid integer."]
-
-
-@pytest.mark.filterwarnings("ignore:result_a, result_b")  # of so few pairs
-def test_published_models_identify_sentences(study, published):
-    models = published.load_identifiers()
-    labels, texts = (np.array(list(part)) for part in (SENTENCES, SENTENCES.values()))
-    assert sorted(SENTENCES) == published.LANGUAGES
-    for model in models.values():
-        probabilities = model.predict_proba([*texts, "1"])
-        assert_allclose(probabilities.sum(axis=1), 1)
-        assert np.mean(model.predict(texts) == labels) >= 0.8
-    table, pairs = study.measure(models, texts, labels, labels, (16,), n_draws=1)
-    assert len(table) == 6
-    assert len(pairs) == 3
-
-
-def test_messages_of_django_are_in_all_languages(published):
-    pytest.importorskip("django")
-    texts, languages, messages = published.load_messages()
-    assert len(texts) == len(languages) == len(messages) > 1000
-    assert sorted(set(languages)) == published.LANGUAGES

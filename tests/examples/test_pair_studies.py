@@ -43,22 +43,6 @@ def test_each_object_is_in_one_part_and_pairs_are_of_one_object(name, sizes):
     np.testing.assert_array_equal(rows.y_pairs, y[pairs])
 
 
-def test_windows_of_recordings():
-    pytest.importorskip("seglearn")
-    from wrist_recordings import LENGTH, features_of, windows
-
-    series = np.outer(np.arange(LENGTH), [0, 1, 2, 0, 0, -1])
-    expected = np.array([0, 1, 2, 0, 0, -1])
-    mean, deviation, low, high = features_of(series).reshape(4, 6)
-    np.testing.assert_allclose(mean, 99.5 * expected)
-    np.testing.assert_allclose(deviation, series[:, 1].std() * abs(expected))
-    np.testing.assert_allclose(low[1:3], [19.9, 39.8])
-    np.testing.assert_allclose(high[5], -19.9)
-    table = windows()
-    assert table.shape[1] == 4 * 6 + 3
-    assert table.groupby(["exercise", "person", "arm"]).ngroups == 7 * 10 * 2
-
-
 @pytest.fixture
 def units():
     """Return what is measured of three candidates on wine, with another instrument's offset."""
@@ -142,19 +126,8 @@ def test_a_collection_has_each_name_once_if_it_differs():
 def test_characters_are_drawn_in_two_typefaces():
     import study_typefaces as study
 
-    scripts = [study.script_of(ord(c)) for c in "é\u0416Ω∫ა1"]
-    assert scripts == ["LATIN", "CYRILLIC", "GREEK", "SYMBOL", None, None]
-    sans, serif = (
-        study.images_of(face, [ord("T"), ord(".")]) for face in ("DejaVuSans", "STIXGeneral")
-    )
-    assert sans.shape == (2, 256)
-    assert 0 < abs(sans - serif).max() <= sans.max() <= 4
-    # On a common line: the foot of a T is where the dot is, and its bar is above.
-    letter, dot = (image.reshape(16, 16).sum(axis=1).nonzero()[0] for image in sans)
-    assert letter.max() == dot.max() > dot.min() > letter.min()
     rows = study.rows_of("STIXGeneral", 0)
     assert (len(rows.X), len(rows.pairs_a)) == (300, 100)
-    assert (rows.pairs_a != rows.pairs_b).any(axis=1).mean() > 0.9
     # Both images of a pair show the same character, so they are alike.
     apart = ((rows.pairs_a[:, None] - rows.pairs_b) ** 2).sum(axis=2)
     assert (apart.argmin(axis=1) == np.arange(100)).mean() > 0.2
@@ -184,23 +157,17 @@ def test_rules_choose_classifiers_of_names():
     data = pd.concat([unit.assign(problem=p, seed=s) for p in ("de", "fr") for s in range(2)])
     first = data.query("problem == 'de' and seed == 0 and pairs == 40")
     gained = study.gains(first)
-    assert list(gained.index) == list(study.RULES)
     assert gained["accuracy"] + gained["best in hindsight"] == 100 * first["truth"].max()
-    found = study.losses_and_ranks(first)
-    assert 0 < found["true loss"] == pytest.approx(100 * (first.accuracy - first.truth).mean())
-    assert found["expected loss"] > 0
-    assert 0 < found["excess of one class"] < 50
     table = study.by_language(data, study.gains)
     assert table.at["all, 40 pairs", "accuracy"] == f"{gained['accuracy']:.1f} +- 0.0"
-    assert list(table.index[:2]) == ["German, 40 pairs", "French, 40 pairs"]
-    ranks, draws = study.ranks_table(data)
+    found = study.losses_and_ranks(first)
+    assert 0 < found["true loss"] == pytest.approx(100 * (first.accuracy - first.truth).mean())
+    ranks, _ = study.ranks_table(data)
     assert ranks.at["German, 40 pairs", "true loss"] == f"{found['true loss']:.1f}"
-    assert sum(int(number.split()[0]) for number in draws["number"]) == 8
-    errors = study.error_table(data).set_index(["number", "pairs"])
     best = first.loc[first["expected"].idxmax()]
+    shown = study.error_table(data).set_index(["number", "pairs"])["absolute error"]
     away = 100 * abs(best.expected - best.truth)
-    shown = errors.at[("expected score of the choice", 40), "absolute error"]
-    assert shown == f"{away:.1f} +- 0.0"
+    assert shown["expected score of the choice", 40] == f"{away:.1f} +- 0.0"
 
 
 def test_planned_pairs_are_compared_with_later_ones(monkeypatch):
@@ -325,20 +292,6 @@ def test_differences_are_judged_by_hand_and_quoted_by_the_page():
     held = (of_40["true difference inside"], of_300["true difference inside"])
     assert "for {:.0f} % of the candidates, and with 300 pairs for {:.0f} %".format(*held) in page
     assert f"and {of_40['of these worse in truth']:.0f} % of them were" in page
-
-
-@pytest.mark.slow
-def test_few_made_shifts_look_like_exchanged_objects():
-    from pair_problems import PROBLEMS, rows_of
-
-    from pa_select.two_sites.paired_rows import _exchanged
-
-    drawn = [rows_of(name, seed, 100) for name in PROBLEMS for seed in range(5)]
-    pairs = [(rows.pairs_a[:40], rows.pairs_b[:40]) for rows in drawn]
-    assert sum(len(_exchanged(a, b)) > 0 for a, b in pairs) <= len(pairs) / 50
-    order = np.r_[1, 0, 2:40]
-    named = sum(0 in _exchanged(a, b[order]) for a, b in pairs)
-    assert named > len(pairs) / 2
 
 
 def test_the_short_table_of_the_page_of_pairs_is_that_of_its_files():

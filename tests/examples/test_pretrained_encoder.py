@@ -41,12 +41,6 @@ class Encoder(torch.nn.Module):
         return SimpleNamespace(logits=self.head(mean))
 
 
-def test_a_batch_is_as_long_as_its_longest_text(study):
-    tokens, labels = study.Tokens(letters)([("sea", 1), ("ship", np.int64(0))])
-    assert tokens["attention_mask"].tolist() == [[1, 1, 1, 0], [1, 1, 1, 1]]
-    assert labels.tolist() == [1, 0]
-
-
 def test_the_fine_tuned_net_takes_texts_and_has_the_logits_of_the_module(study):
     torch.manual_seed(0)
     module = Encoder()

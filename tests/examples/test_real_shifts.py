@@ -4,33 +4,6 @@ import numpy as np
 import pytest
 
 
-@pytest.mark.parametrize("enlarged", [1, 3])
-@pytest.mark.parametrize("margin", [0, 2])
-def test_ink_is_cut_scaled_and_counted(enlarged, margin):
-    from digit_collections import ink_counts
-
-    ink = np.zeros((8, 8))
-    ink[:, :2] = ink[:2] = ink[:, -2:] = ink[-2:] = 1  # a frame
-    image = np.pad(np.kron(ink, np.ones((enlarged, enlarged))), margin)
-    counts = ink_counts(200 * image)
-    assert counts.shape == (8, 8)
-    assert counts.max() == 16
-    np.testing.assert_array_equal(counts[3:5, 3:5], 0)
-    np.testing.assert_array_equal(counts, counts.T)
-    for edge in (counts[0], counts[:, -1]):
-        np.testing.assert_array_equal(edge, 16)
-
-
-def test_ink_of_a_thin_stroke_fills_the_image_and_none_is_refused():
-    from digit_collections import ink_counts
-
-    image = np.zeros((28, 28))
-    image[4:24, 13:15] = 255
-    np.testing.assert_array_equal(ink_counts(image), 16)
-    with pytest.raises(ValueError, match="image: expected some ink"):
-        ink_counts(np.zeros((8, 8)))
-
-
 def test_all_rules_choose():
     from real_shift_rules import ACCURACY, BEST, CANDIDATES, RULES, Problem, choose
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
 from sklearn.datasets import load_iris
 
 STUDY = "study_richness"
@@ -29,13 +28,6 @@ def test_limits_exclude_the_constant_classifier_that_the_uniform_prior_chooses(s
         "uniform prior",
         study.SOURCE,
     ]
-
-
-def test_the_mean_posterior_at_infinity_shares_ties(study):
-    a, b = np.array([[1.0, 1, 0], [0, 0, 1]]), np.array([[0.0, 1, 0], [0, 0, 1]])
-    assert_allclose(study.mean_posterior(a, b, np.inf), [0.125, 0.375, 0.5])
-    assert_allclose(study.mean_posterior(a, b, 500.0), [0.125, 0.375, 0.5], atol=1e-9)
-    assert_allclose(study.divergence(np.array([1.0, 0, 0]), np.full(3, 1 / 3)), np.log(3))
 
 
 @pytest.mark.filterwarnings("ignore")  # of constant candidates

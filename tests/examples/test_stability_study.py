@@ -39,12 +39,6 @@ def test_no_model_has_seen_the_rows_that_are_compared(study, way):
     assert agreement < study.measures(a, a)[1]
 
 
-def test_the_slope_of_the_truth_is_one(study):
-    truth = np.array([0.1, 0.3, 0.2])
-    assert study.slope(truth, truth) == pytest.approx(1)
-    assert study.slope(truth / 2, truth) == pytest.approx(0.5)
-
-
 def test_the_smallest_study_gives_a_table(study, tmp_path):
     study.main(["--samples", "1", "--table", str(tmp_path / "table.csv")])
     table = pd.read_csv(tmp_path / "table.csv").set_index("pairing")

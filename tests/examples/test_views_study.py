@@ -36,17 +36,3 @@ def test_a_model_trained_on_one_failure_withstands_it(monkeypatch):
         for where in ("the same failure", "other failures")
     }
     assert gain["the same failure"] > max(gain["other failures"], 5)
-
-
-def test_failures_leave_the_other_columns_alone():
-    import study_failing_sensors as study
-
-    rows = study.Rows(study.DATA["wine"], 0)
-    X, y = study.stacked(rows, rows.failures(range(2)))
-    assert len(y) == len(X)
-    original, *shown = X.reshape(3, len(rows.X), 13)
-    assert (original == rows.X).all()
-    for part in shown:
-        failed = (part == 0).all(axis=0)
-        assert failed.sum() == rows.n_failing == 4
-        assert (part[:, ~failed] == rows.X[:, ~failed]).all()

@@ -245,16 +245,6 @@ def three(rank, n_ranks):
     return tuple(question(rank, n_ranks) for question in questions)
 
 
-def two(rank, n_ranks):
-    """What two ranks are asked."""
-    found = {}
-    for name in ("uniform", "weights marginal", "many"):
-        scores, arguments = cases()[name]
-        mine, more = shard(scores, arguments, rank, n_ranks)
-        found[name] = numbers(posterior_agreement(*mine, **more, process_group="world"))
-    return found
-
-
 def metrics(rank, n_ranks):
     """Values of the torchmetrics metric, and how many numbers the ranks exchanged."""
     from torchmetrics.utilities.distributed import gather_all_tensors

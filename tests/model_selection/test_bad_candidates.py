@@ -245,13 +245,6 @@ def test_a_batch_keeps_the_results_of_the_others(bad, prior):
         assert posterior_agreement(wrong, SAMPLES[0], error_score=np.nan).failure is not None
 
 
-def test_stacked_problems_of_which_one_is_wrong():
-    stacks = [np.stack([SAMPLES[0], x, SAMPLES[1]]) for x in (SAMPLES[1] * np.nan, SAMPLES[2])]
-    with pytest.warns(UserWarning, match=r"problem 1: scores_a\[1\]: .*nan in row 0"):
-        found = posterior_agreement(*stacks, error_score=np.nan)
-    assert [result.failure is None for result in found] == [True, False, True]
-
-
 def test_a_problem_that_cannot_be_certified_does_not_lose_the_others(monkeypatch):
     import pa_select.agreement.solver.branch_and_bound as solver
 
@@ -295,22 +288,6 @@ def test_an_epoch_that_cannot_be_compared_is_not_kept(bad):
         with pytest.warns(UserWarning, match="cannot be compared"):
             selector.update(SAMPLES[0], BAD[bad](SAMPLES[1]))
     assert selector.should_stop
-
-
-def test_a_trial_without_agreement_fails_alone(monkeypatch):
-    optuna = pytest.importorskip("optuna")
-    import pa_select.agreement.solver.branch_and_bound as solver
-    from pa_select.interop.optuna import agreement_objective
-
-    monkeypatch.setattr(solver, "MAX_EVALUATIONS", 8)
-    options = {"views": 1.05 * X, "cv": 3, "prior": "uniform", "tol": 1e-11}
-    objective = agreement_objective(Candidate(), {}, X, Y, **options)
-    study = optuna.create_study(direction="maximize")
-    with pytest.warns(RuntimeWarning, match="Trial 0 has no agreement: .*could not be certified"):
-        study.optimize(objective, n_trials=1)
-    raising = agreement_objective(Candidate(), {}, X, Y, error_score="raise", **options)
-    with pytest.raises(RuntimeError, match="trial .*: .* could not be certified"):
-        optuna.create_study(direction="maximize").optimize(raising, n_trials=1)
 
 
 def test_scores_have_a_row_for_each_row_of_X():

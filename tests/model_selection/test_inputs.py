@@ -208,39 +208,24 @@ def test_what_is_not_x_or_y_is_given_by_name():
 
 
 @pytest.mark.parametrize(
-    ("estimator", "takes"),
+    ("estimator", "missing", "infinite"),
     [
-        (LogisticRegression(), False),
-        (HistGradientBoostingClassifier(), True),
-        (Unfittable(), False),
-        (make_pipeline(StandardScaler(), LogisticRegression()), False),
-        (make_pipeline(StandardScaler(), SimpleImputer(), LogisticRegression()), True),
-        (make_pipeline(StandardScaler(), "passthrough", HistGradientBoostingClassifier()), True),
-        (make_pipeline(ColumnTransformer([("i", SimpleImputer(), [0])]), GaussianNB()), True),
-        (make_pipeline(Imputer(), LogisticRegression()), True),
-        (make_pipeline(FunctionTransformer(np.nan_to_num), LogisticRegression()), True),
-        (GridSearchCV(LogisticRegression(), {}), True),
-        (object(), True),
+        (LogisticRegression(), 0, 0),
+        (HistGradientBoostingClassifier(), 1, 1),
+        (Unfittable(), 0, 1),
+        (make_pipeline(StandardScaler(), LogisticRegression()), 0, 0),
+        (make_pipeline(StandardScaler(), SimpleImputer(), LogisticRegression()), 1, 0),
+        (make_pipeline(StandardScaler(), "passthrough", HistGradientBoostingClassifier()), 1, 0),
+        (make_pipeline(ColumnTransformer([("i", SimpleImputer(), [0])]), GaussianNB()), 1, 1),
+        (make_pipeline(StandardScaler(), Imputer(), LogisticRegression()), 1, 0),
+        (make_pipeline(Imputer(), LogisticRegression()), 1, 1),
+        (make_pipeline(FunctionTransformer(np.nan_to_num), LogisticRegression()), 1, 1),
+        (GridSearchCV(LogisticRegression(), {}), 1, 1),
+        (object(), 1, 1),
     ],
 )
-def test_who_may_take_missing_values(estimator, takes):
-    assert takes_missing(estimator) is takes
-
-
-@pytest.mark.parametrize(
-    ("estimator", "takes"),
-    [
-        (LogisticRegression(), False),
-        (HistGradientBoostingClassifier(), True),
-        (Unfittable(), True),
-        (make_pipeline(StandardScaler(), Imputer(), LogisticRegression()), False),
-        (make_pipeline(Imputer(), LogisticRegression()), True),
-        (make_pipeline(FunctionTransformer(np.nan_to_num), LogisticRegression()), True),
-        (GridSearchCV(LogisticRegression(), {}), True),
-    ],
-)
-def test_who_may_take_infinite_values(estimator, takes):
-    assert takes_infinite(estimator) is takes
+def test_who_may_take_missing_and_infinite_values(estimator, missing, infinite):
+    assert (takes_missing(estimator), takes_infinite(estimator)) == (missing, infinite)
 
 
 @pytest.mark.filterwarnings("ignore:paired:UserWarning")

@@ -12,17 +12,6 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from pa_select import agreement_matrix, plotting, posterior_agreement
-from pa_select.plotting import (
-    AgreementCurveDisplay,
-    AgreementMatrixDisplay,
-    ConfidenceDisplay,
-    DecompositionDisplay,
-    EpochsDisplay,
-    ExpectedScoreDisplay,
-    PASearchDisplay,
-    RankCorrelationDisplay,
-    RobustnessCurveDisplay,
-)
 from pa_select.plotting.axes import Display, number
 
 RNG = np.random.default_rng(0)
@@ -46,22 +35,26 @@ def made(draw, *args, **given):
 
 MAKERS = {
     "ranks": drawn(
-        RankCorrelationDisplay,
+        plotting.RankCorrelationDisplay,
         tau=[[0.5, -0.2]],
         measures=[LONG],
         gaps=["a", "b"],
         p_value=[[0.01, 0.5]],
     ),
-    "curve": made(AgreementCurveDisplay.from_result, RESULT, name="a"),
-    "matrix": made(AgreementMatrixDisplay.from_result, MATRIX, names=["a", LONG]),
-    "parts": made(DecompositionDisplay.from_result, RESULT, LOGITS.argmax(1)),
-    "parts of two": made(DecompositionDisplay.from_result, {"a": RESULT, LONG: RESULT}),
-    "confidence": made(ConfidenceDisplay.from_result, {"a": RESULT, LONG: RESULT}),
+    "curve": made(plotting.AgreementCurveDisplay.from_result, RESULT, name="a"),
+    "matrix": made(plotting.AgreementMatrixDisplay.from_result, MATRIX, names=["a", LONG]),
+    "parts": made(plotting.DecompositionDisplay.from_result, RESULT, LOGITS.argmax(1)),
+    "parts of two": made(plotting.DecompositionDisplay.from_result, {"a": RESULT, LONG: RESULT}),
+    "confidence": made(plotting.ConfidenceDisplay.from_result, {"a": RESULT, LONG: RESULT}),
     "robustness": drawn(
-        RobustnessCurveDisplay, x=[0.1, 1], values=[[[0.3, np.inf]]], names=[LONG], panels=[0.2]
+        plotting.RobustnessCurveDisplay,
+        x=[0.1, 1],
+        values=[[[0.3, np.inf]]],
+        names=[LONG],
+        panels=[0.2],
     ),
     "search": drawn(
-        PASearchDisplay,
+        plotting.PASearchDisplay,
         score=[0.8, 0.9],
         score_error=[0.1, 0.1],
         value=[0.3, 0.4],
@@ -71,7 +64,7 @@ MAKERS = {
         names=["a", LONG],
     ),
     "expected": drawn(
-        ExpectedScoreDisplay,
+        plotting.ExpectedScoreDisplay,
         score=[0.7, 0.8],
         standard_error=[0.1, 0.05],
         low=[0.5, 0.6],
@@ -82,7 +75,7 @@ MAKERS = {
         adapted=[True, False],
         true_scores=[0.6, 0.75],
     ),
-    "epochs": made(EpochsDisplay.from_result, HISTORY),
+    "epochs": made(plotting.EpochsDisplay.from_result, HISTORY),
 }
 CLASSES = [getattr(plotting, name) for name in plotting.__all__]
 
@@ -134,8 +127,7 @@ def test_a_wrong_type_is_refused_before_there_is_a_figure(cls, result):
     assert not plt.get_fignums()
 
 
-# Without labels there is no curve that keywords could go to.
-@pytest.mark.parametrize("name", [name for name in MAKERS if name != "confidences"])
+@pytest.mark.parametrize("name", MAKERS)
 def test_keywords_are_passed_on(name, ax):
     make = MAKERS[name]
     display = make(ax, alpha=0.25)

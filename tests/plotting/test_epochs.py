@@ -56,13 +56,6 @@ def test_a_net(callback, ax):
     assert labels == ["agreement", "validation accuracy", f"kept, epoch {kept}"]
 
 
-def test_a_net_without_the_uniform_priors_column(ax):
-    net = train(PAEarlyStopping((X, OTHER)))
-    assert list(DRAW(net, ax=ax).lines_) == ["valid_acc"]
-    with pytest.raises(ValueError, match="columns: expected some of .* got 'pa_uniform'"):
-        DRAW(net, columns=("pa", "pa_uniform"))
-
-
 def test_no_line_covers_the_kept_epoch(ax):
     display = DRAW(HISTORY, ax=ax)
     ax.figure.canvas.draw()

@@ -118,14 +118,6 @@ def test_adapted_candidates_have_another_marker(adapted, ax):
     assert len({one.lines[0].get_marker() for one in bars.values()}) == 2
 
 
-@pytest.mark.slow
-def test_another_metric_has_no_interval(ax):
-    search = searched((A, NOISY), scoring=["accuracy", "neg_log_loss"], refit="neg_log_loss")
-    display = ExpectedScoreDisplay.from_result(search, ax=ax)
-    assert display.intervals_ is None
-    assert ax.get_xlabel() == "expected neg log loss at the other site"
-
-
 def test_true_scores(search, ax):
     truth = np.array([0.5, 0.6, 0.7, 0.8])
     for given in (truth, truth.tolist(), dict(zip(NAMES, truth, strict=True))):

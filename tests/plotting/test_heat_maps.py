@@ -111,21 +111,6 @@ def test_cells_of_correlations(correlation):
     assert text.get_text() == "adjusted p < 0.05"
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (3, 12), (30, 4)])
-def test_correlations_fit_their_cells(shape):
-    display = RankCorrelationDisplay(
-        tau=RNG.uniform(-1, 1, shape),
-        measures=[f"product of norms {i}" for i in range(shape[0])],
-        gaps=[f"accuracy drop {j}" for j in range(shape[1])],
-        p_value=np.zeros(shape),
-    ).plot()
-    display.figure_.canvas.draw()
-    cell = np.abs(np.diff(display.ax_.transData.transform([[0, 0], [1, 1]]), axis=0)[0])
-    extents = [text.get_window_extent() for text in display.texts_.ravel()]
-    assert max(extent.width for extent in extents) < cell[0]
-    assert max(extent.height for extent in extents) < 1.1 * cell[1]
-
-
 @pytest.mark.parametrize(
     ("p_value", "written"), [(None, ["0.00", "-0.20"]), ([[0.06, 0.04]], ["0.00", "-0.20*"])]
 )

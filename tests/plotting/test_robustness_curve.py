@@ -209,31 +209,6 @@ def test_a_panel_for_each_power(curve):
         assert [label.get_text() for x, label in ticks if 0 <= x <= 1] == ["0", "0.5", "1"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("n", "column"), [(2, "standard_error"), (3, "afr_pred"), (5, "beta"), (11, "afr_true")]
-)
-def test_any_number_of_panels_fits(n, column):
-    values = np.linspace(0.1, 1, 2 * n).reshape(n, 1, 2)
-    # With the longest words in the label and in the legend.
-    words = {"names": ["logistic regression"], "prior": "marginal", "n_classes": 10}
-    display = RobustnessCurveDisplay(
-        x=[0, 1], values=values, panels=range(n), column=column, **words
-    ).plot()
-    figure = display.figure_
-    figure.draw_without_rendering()
-    assert figure.axes == display.axes_
-    boxes = [ax.get_tightbbox() for ax in display.axes_]
-    assert not any(one.overlaps(two) for i, one in enumerate(boxes) for two in boxes[:i])
-    drawn_box, size = figure.get_tightbbox(), figure.get_size_inches()
-    assert min(drawn_box.x0, drawn_box.y0) >= -0.01
-    assert drawn_box.x1 <= size[0] + 0.01
-    assert drawn_box.y1 <= size[1] + 0.01
-    lettered = [any(t.get_visible() for t in ax.get_xticklabels()) for ax in display.axes_]
-    columns = {2: 2, 3: 3, 5: 3, 11: 4}[n]
-    assert lettered == [i + columns >= n for i in range(n)]
-
-
 def test_powers_of_several_orders_are_in_logarithms():
     def scale(x, x_name="power"):
         values = np.zeros((1, 1, len(x)))
@@ -258,15 +233,6 @@ def test_what_varies_is_the_axis(curve, ax):
     assert ax.get_xlabel() == "power of the shift"
     assert DRAW(curve, at={"ratio": 1}, ax=ax).x_name == "power"
     assert DRAW(curve).x_name == "ratio"
-
-
-def test_several_curves_share_their_axes(curve, ax):
-    displays = [DRAW(curve, at={"power": power}, ax=ax, alpha=0.5) for power in POWERS]
-    again = DRAW(curve, at={"power": 0.4}, ax=ax)
-    lines = [bars.lines[0] for d in (*displays, again) for bars in d.errorbars_[0].values()]
-    assert lines[0].get_alpha() == 0.5
-    looks = {(x.get_color(), x.get_linestyle(), x.get_marker()) for x in lines}
-    assert len(looks) == len(lines) == 8
 
 
 def test_unbounded_powers_have_a_panel_but_no_place_on_an_axis():

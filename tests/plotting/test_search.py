@@ -137,7 +137,6 @@ def test_several_metrics_views_and_no_choice(ax):
     assert_array_equal(display.score, table["mean_test_f1_macro_views"])
     assert display.threshold_ is not None
     search.set_params(refit=False).fit(X, Y)
-    del search.best_index_
     nothing = PASearchDisplay.from_result(search, ax=ax)
     assert nothing.chosen_ is None
     assert nothing.score_name == "accuracy"
@@ -150,16 +149,6 @@ def test_what_failed_is_counted(ax):
     display = PASearchDisplay.from_result(search.fit(X, Y), ax=ax)
     assert sum(len(points(bars)) for bars in display.errorbars_.values()) == 3
     assert "1 not drawn" in display.errorbars_["not eligible"].get_label()
-
-
-def test_only_one_kind_without_weights_and_without_errors_of_the_agreement(ax):
-    display = made([0.8, 0.9], [0.1, 0.2]).plot(ax, alpha=0.3)
-    assert list(display.errorbars_) == ["eligible"]
-    assert display.errorbars_["eligible"].lines[0].get_alpha() == 0.3
-    assert display.chosen_ is display.threshold_ is display.weights_ is None
-    assert len(display.errorbars_["eligible"].lines[2]) == 1
-    assert ax.get_ylabel() == "agreement (nats per pair)"
-    assert labels_of(ax) == ["eligible (2)", "best score"]
 
 
 def test_a_search_of_scikit_learn(ax):
@@ -275,26 +264,6 @@ def test_around_one_eligible_candidate_half_of_the_others_are_shown(ax):
     display = made(score, value, eligible=np.arange(5) == 0, score_error=np.zeros(5)).plot(ax)
     assert outside(display, np.column_stack([score, value])[:3]) == 0
     assert outside(display, np.column_stack([score, value])) > 0
-
-
-def test_one_candidate():
-    search = PASearchCV(MODEL, {"logisticregression__C": [1.0]}, cv=3, refit=False).fit(X, Y)
-    display = PASearchDisplay.from_result(search)
-    assert display.chosen_.get_label() == "chosen: LogisticRegression"
-    assert display.score_choice_ is None
-    assert display.outside_ is None
-    display.figure_.draw_without_rendering()
-
-
-def test_two_hundred_candidates_have_two_names():
-    rng = np.random.default_rng(0)
-    given = {"eligible": np.arange(200) < 50, "names": [f"C={i}" for i in range(200)]}
-    display = made(0.5 + 0.5 * rng.random(200), rng.random(200), best_index=0, **given).plot()
-    display.figure_.draw_without_rendering()
-    assert sum("C=" in label for label in labels_of(display.ax_)) == 2
-    assert not display.ax_.texts
-    legend = display.ax_.get_legend().get_window_extent()
-    assert legend.y0 >= display.ax_.get_window_extent().y1  # it hides no candidate
 
 
 def test_errors(search, ax):

@@ -1,6 +1,5 @@
 """skorch callbacks: what they record, keep, restore, and leave alone."""
 
-import inspect
 import pickle
 import warnings
 from copy import deepcopy
@@ -72,14 +71,6 @@ class Keeper(Callback):
 
 def same(one, two):
     return all(torch.equal(one[name], two[name]) for name in one)
-
-
-@pytest.mark.parametrize("kind", [PAScoring, PAEarlyStopping])
-def test_every_hook_takes_further_arguments(kind):
-    hooks = [name for name in dir(Callback) if name.startswith("on_")]
-    for name in hooks:
-        signature = inspect.signature(getattr(kind, name))
-        assert any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values()), name
 
 
 def test_the_record_is_that_of_the_nets_scores():

@@ -4,7 +4,6 @@ import pickle
 import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from sklearn.exceptions import NotFittedError
@@ -243,15 +242,6 @@ def test_wrong_scores_of_the_guard(score, error, message):
         selector.update(*epoch(0.5), score=score, score_error=error)
     assert (selector.epoch, selector.best_epoch) == (1, 1)
     assert selector.update(*epoch(0.5), score=torch.tensor(0.5), score_error=np.float32(0.1))
-
-
-def test_scores_of_any_container():
-    expected, both = run([1]), epoch(1)
-    upside_down = [np.ascontiguousarray(x[::-1, ::-1])[::-1, ::-1] for x in both]
-    for given in (map(pd.DataFrame, both), upside_down, (x.tolist() for x in both)):
-        selector = EpochSelector()
-        assert selector.update(*given)
-        assert (selector.best_score, selector.concerns) == (expected.best_score, ())
 
 
 def test_the_agreement_is_certified_to_the_tolerance():

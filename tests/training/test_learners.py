@@ -17,7 +17,7 @@ from skorch.callbacks import EpochScoring
 from skorch.dataset import Dataset
 from skorch.helper import SliceDict, predefined_split
 
-from pa_select import PAEarlyStopping, PASearchCV, class_scores
+from pa_select import PAEarlyStopping, class_scores
 from pa_select.shifts import FGSM, PGD
 from pa_select.training import AdversarialNet, AgreementNet, ERMNet, IRMNet, LISANet
 from pa_select.training.learners.erm import EnvironmentSampler, InEnvironment
@@ -27,15 +27,6 @@ X, Y = load_digits(return_X_y=True)
 X, Y = (X[:300] / 16).astype("float32"), Y[:300]
 PLACES = np.array(["north", "south", "west"])[np.arange(300) % 3]
 LEARNERS = [ERMNet, IRMNet, LISANet]
-
-
-class Named(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.linear = Linear()
-
-    def forward(self, rows):
-        return self.linear(rows)
 
 
 class Plain(torch.nn.Linear):
@@ -281,14 +272,6 @@ def test_searches(learner):
     assert np.isfinite(scores["test_score"]).all()
 
 
-def test_a_search_by_agreement():
-    rows = SliceDict(rows=X, environments=PLACES)
-    search = PASearchCV(net(ERMNet, module=Named, max_epochs=10), {"lr": [0.01, 0.1]}, cv=2)
-    search.fit(rows, Y, environments=PLACES)
-    assert search.best_params_ == {"lr": 0.1}
-    assert_array_equal(search.predict(rows), search.predict(SliceDict(rows=X)))
-
-
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_callbacks(learner):
     on_train = {"scoring": "accuracy", "on_train": True}
@@ -310,12 +293,6 @@ def test_splits_and_loaders_of_the_user():
     assert fitted.history[-1, "train_batch_count"] == 1
     sampler = torch.utils.data.SequentialSampler(X)
     net(ERMNet, train_split=None, iterator_train__sampler=sampler).fit(X, Y, environments=PLACES)
-
-
-def test_an_optimiser_with_several_evaluations_sees_one_mixture():
-    fitted = net(LISANet, optimizer=torch.optim.LBFGS, max_epochs=1, batch_size=-1)
-    fitted.fit(X, Y, environments=PLACES)
-    assert np.isfinite(fitted.history[-1, "train_loss"])
 
 
 # What does not fit

@@ -167,20 +167,6 @@ def test_sparse_rows_are_mapped_as_dense_ones(n_sparse):
     assert np.allclose(cross_adapted("ridge", *given, 0), cross_adapted("ridge", b, a, 0))
 
 
-def test_a_search_adapts_sparse_pairs():
-    X, y = make_classification(200, 6, n_informative=4, random_state=0)
-    a = X[:60], 3 * X[:60] + 1
-    grid = {"C": [0.01, 1.0]}
-
-    def found(convert):
-        search = PASearchCV(LogisticRegression(), grid, adapter="ridge")
-        search.fit(convert(X[60:]), y[60:], paired=tuple(map(convert, a)))
-        return search.cv_results_["expected_score"], search.predict(convert(a[1]))
-
-    for sparse, dense in zip(found(csr_array), found(np.asarray), strict=True):
-        assert np.allclose(sparse, dense)
-
-
 def test_frames_stay_frames_and_are_aligned():
     a, b = (pd.DataFrame(x, columns=list("vwxyz")) for x in pairs())
     mapped = SiteAdapter().fit(b, a).transform(b.iloc[::-1])
