@@ -98,7 +98,7 @@ def class_scores(estimator: Model, X: Rows, *, batch_size: int = 1024) -> tuple[
     if not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
         raise ValueError(f"batch_size: expected a positive integer, got {batch_size!r}.")
     *wrappers, final = unwrapped(estimator)
-    if is_torch_model(final):
+    if hasattr(final, "forward") and is_torch_model(final):
         # Import torch only for a torch model.
         from pa_select.scores import modules
 

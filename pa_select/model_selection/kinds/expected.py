@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from pa_select.model_selection.kinds.kind import ExpectedElsewhere
-from pa_select.model_selection.kinds.sites import Site, is_adapted
 from pa_select.model_selection.split_scores import SAMPLE_X, Data
 from pa_select.model_selection.splits import Split
 from pa_select.model_selection.table_columns import (
@@ -31,6 +30,34 @@ if TYPE_CHECKING:
     from pa_select.model_selection.committee_vote import CommitteeVote
     from pa_select.two_sites.engine import Engine
     from pa_select.two_sites.score_of_units import Differences
+
+
+class Site(NamedTuple):
+    """A site where nobody labels; the paired objects were measured there and where X was."""
+
+    #: Empty for the only site.
+    name: str
+    n_pairs: int
+    #: The samples of the rows: as X was measured, and at the site.
+    a: int
+    b: int
+    #: The sample of the rows at the site, mapped by an adapter that has not seen them, or None.
+    adapted: int | None
+    #: Whether the site has other columns than X, so that no model can predict rows as measured.
+    has_own_columns: bool
+
+    @property
+    def b_samples(self) -> list[int]:
+        """The samples that show the site's objects to a model: as measured, and adapted."""
+        samples = [] if self.has_own_columns else [self.b]
+        return samples if self.adapted is None else [*samples, self.adapted]
+
+
+def is_adapted(site: Site, table: Mapping[str, Any]) -> Mask:
+    """Return which candidates are judged by adapted rows of a site."""
+    if site.adapted is None:
+        return np.zeros(len(table["params"]), dtype=bool)
+    return np.asarray(table[f"adapted_{site.name}" if site.name else "adapted"], dtype=bool)
 
 
 def attributes_of(table: Mapping[str, Any], metric: str, model: int) -> dict[str, Any]:
