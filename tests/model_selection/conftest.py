@@ -1,5 +1,7 @@
 """What several files of this folder need."""
 
+from unittest.mock import create_autospec
+
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier
@@ -10,9 +12,6 @@ from sklearn.tree import DecisionTreeClassifier
 @pytest.fixture
 def no_fit(monkeypatch):
     """Estimators of scikit-learn that must not be fitted: input is refused before."""
-
-    def fit(*args, **params):
-        raise AssertionError("fitted before the input was checked")
-
     for kind in (LogisticRegression, Ridge, KNeighborsClassifier, SVC, DecisionTreeClassifier):
-        monkeypatch.setattr(kind, "fit", fit)
+        fitted = AssertionError("fitted before the input was checked")
+        monkeypatch.setattr(kind, "fit", create_autospec(kind.fit, side_effect=fitted))
