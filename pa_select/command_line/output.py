@@ -89,7 +89,7 @@ def agreement_as_text(
         ("agreement", f"{_agreement(result)} ({prior} prior, {_PURPOSES[prior]})"),
         ("", f"{_agreement(other)} ({other_prior} prior, {_PURPOSES[other_prior]})"),
         ("certified", f"no inverse temperature gives more than {result.gap:.1g} nats above it"),
-        ("beta", f"{result.beta:.4g}, {_reading(result.beta)}"),
+        ("beta", f"{result.beta:.4g}, {_reading(result.beta, prior)}"),
         ("same prediction", f"{result.agreement_rate:.2%} of {result.n_pairs} pairs"),
         ("classes", f"{result.n_classes}{_names(columns, ': {}')}"),
     ]
@@ -111,13 +111,13 @@ def _agreement(result: PosteriorAgreement) -> str:
     return f"{result.score:.4f}{error} nats per pair, of at most {most:.4f}"
 
 
-def _reading(beta: float) -> str:
+def _reading(beta: float, prior: str) -> str:
     """Describe an inverse temperature in words."""
     if beta == 0:
         return "nothing agrees better than uniform posteriors; the error is one-sided"
     if beta == math.inf:
         return "the more certain the posteriors the better; the error is one-sided"
-    return "the inverse temperature" + (
+    return f"the inverse temperature with the {prior} prior" + (
         "; below 1 the scores are over-confident" if beta < 1 else ""
     )
 

@@ -476,8 +476,9 @@ def _concerns(
         )
     if result.agreement_rate > 1 - 1e-9:
         return (
-            f"The agreement of epoch {number} is saturated: the predictions of all pairs agree, "
-            "so other epochs can at best tie. The environments may be too similar.",
+            f"The agreement of epoch {number} is saturated: the predictions of all pairs agree. "
+            "Other such epochs differ by the shares of the predicted classes alone. The "
+            "environments may be too similar.",
         )
     if result.score <= TIE_TOL:
         return (

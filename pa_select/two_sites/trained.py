@@ -75,7 +75,8 @@ class ExpectedScore(NamedTuple):
     change, change_standard_error : float
         What the pairs add to the score on labelled rows: by how much the metric is expected to be
         higher for the rows of the second sample, or for a new version of the model, and the
-        standard error over the pairs. A change within 1.96 standard errors is not clear.
+        standard error over the pairs, whose labels are not known. Of metrics of predicted classes
+        it counts two more pairs. A change within 1.96 standard errors is not clear.
     difference_standard_error : float
         Of several estimators, the standard error of the difference between `score` and that of the
         estimator with the highest expected score; 0 for that one. It is smaller than both
