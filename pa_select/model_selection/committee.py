@@ -350,19 +350,18 @@ class PACommittee(
         self.metric_ = metric
         candidates, shares = self._shares()
         of_classifiers, of_folds = is_classifier(estimator), self.members == "folds"
-        # Searches of this package know the temperatures.
-        predict = of_classifiers and temperatures is None
-        of_averages = is_regressor(estimator) and temperatures is None
-        if of_averages:
+        # Searches of this package know the temperatures; regressors of others move shares.
+        asks_for_outputs = of_classifiers and temperatures is None
+        if is_regressor(estimator) and temperatures is None:
             candidates, shares = self._with_best(candidates, shares)
-            predict = len(candidates) > 1
+            asks_for_outputs = len(candidates) > 1
         models = [with_parameters(estimator, params[i]) for i in candidates.tolist()]
         if not of_folds:
             warn_of_nets(models)
         jobs: list[Job] = []
         for model in models:
-            if of_folds or predict:
-                jobs += [Job(model, *split, of_folds, predict) for split in splits]
+            if of_folds or asks_for_outputs:
+                jobs += [Job(model, *split, of_folds, asks_for_outputs) for split in splits]
             if not of_folds:
                 jobs.append(Job(model, None, None, True, False))
         part = callbacks.subtask(
@@ -379,7 +378,7 @@ class PACommittee(
         models = [fit.model for fit in fits if fit.model is not None]
         outputs = [fit.outputs for job, fit in zip(jobs, fits, strict=True) if job.predicts]
         labels, weight = one_column(y), fit_params.get("sample_weight")
-        if of_averages and predict:
+        if asks_for_outputs and not of_classifiers:
             shares = self._fitted_shares(candidates, shares, outputs, splits, labels, weight)
         # All models of a candidate share its weight equally; a regressor may have none left.
         n_models = len(splits) if of_folds else 1

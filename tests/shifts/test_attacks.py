@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 import torch
 from helpers.nets import Module
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_wine
@@ -165,6 +167,26 @@ def test_least_norms_of_a_linear_classifier(norm, factor):
 # foolbox
 
 
+class Detour(nn.Module):
+    """Predicts the label 0 wrongly at 0.5, and rightly with a larger loss at 1."""
+
+    def forward(self, x):
+        second = torch.minimum(-0.1 + 0.6 * x, 0.41 - 0.42 * x)
+        return torch.cat([0 * x, second, torch.clamp(1.98 * x - 1.99, min=-1.0)], dim=1)
+
+
+def test_a_wrong_prediction_is_stronger_than_a_larger_loss():
+    attack = PGD(1.0, steps=2, step_size=0.5, random_start=False)
+    found = attack(np.zeros((1, 1)), np.zeros(1, dtype=int), estimator=Detour())
+    assert found.success[0]
+    assert_allclose(found.X, 0.5)
+    at_the_end = torch.nn.functional.cross_entropy(Detour()(torch.ones(1, 1)), torch.tensor([0]))
+    at_the_point = torch.nn.functional.cross_entropy(
+        Detour()(torch.full((1, 1), 0.5)), torch.tensor([0])
+    )
+    assert at_the_end > at_the_point
+
+
 def foolbox_attack(attack, net, rows, labels, power=None):
     foolbox = pytest.importorskip("foolbox")
     model = foolbox.PyTorchModel(net, bounds=(0, 1))
@@ -224,6 +246,45 @@ def test_rows_norms_and_successes_are_of_what_is_returned(attack, nets):
             assert shifted.norm.min() > 0.05  # rows that are wrong already are moved, too
         assert shifted.norm.dtype == np.float64
         assert shifted.success.dtype == bool
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.integers(0, 1000), st.sampled_from([2, np.inf]))
+def test_the_features_units_do_not_matter(seed, norm):
+    rng = np.random.default_rng(seed)
+    weights = [torch.tensor(rng.normal(size=shape)) for shape in ((3, 8), (8, 3))]
+    X = rng.normal(size=(6, 3))
+
+    class Net(nn.Module):
+        def __init__(self, unit):
+            super().__init__()
+            self.unit = nn.Parameter(torch.tensor(float(unit), dtype=torch.float64))
+
+        def forward(self, x):
+            return torch.tanh(x / self.unit @ weights[0]) @ weights[1]
+
+    # A power of 2, so that nothing is rounded otherwise.
+    one, other = (FMN(norm, steps=20)(u * X, estimator=Net(u)) for u in (1.0, 1024.0))
+    assert_array_equal(other.success, one.success)
+    assert_allclose(other.norm, 1024 * one.norm, rtol=1e-6)
+
+
+def test_rows_that_are_wrong_already(net):
+    wrong = net(torch.tensor(X)).argmax(1).numpy() != Y
+    least = FMN(steps=25)(X, Y, estimator=net)
+    assert least.success[wrong].all()
+    assert_array_equal(least.X[wrong], X[wrong])
+    attacked = PGD(0.1)(X, Y, estimator=net)
+    assert attacked.success[wrong].all()
+    assert (attacked.norm[wrong] > 0.05).all()
+
+
+@each_attack
+def test_without_labels_the_models_own_decisions_are_attacked(attack, net):
+    decisions = net(torch.tensor(X)).argmax(1).numpy()
+    given, own = attack(X, decisions, estimator=net), attack(X, estimator=net)
+    assert_array_equal(own.X, given.X)
+    assert_array_equal(own.success, given.success)
 
 
 @each_attack
