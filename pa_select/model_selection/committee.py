@@ -550,9 +550,11 @@ class PACommittee(
             raise ValueError(f"X: expected at least two labelled rows, got {len(labels)}.")
         known, outputs = recorded_models(models, X, labels)
         of_regressors = isinstance(outputs[0], RecordedRegressor)
+        scorer = check_scoring(outputs[0], scoring)
         if not of_regressors:
             committee.classes_ = outputs[0].classes
-        scorer = check_scoring(outputs[0], scoring)
+            for one in outputs:
+                one.check_methods(scorer)
         folds, by_fold = scores_on_random_folds(scorer, outputs, labels, of_regressors)
         pairs = scores_of_pairs(by_fold, folds, of_regressors)
         # A metric may not be defined on the few rows of a part, whatever the model.

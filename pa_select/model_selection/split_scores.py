@@ -16,7 +16,7 @@ from sklearn.utils import parallel
 
 from pa_select.model_selection.splits import Split
 from pa_select.scores.class_scores import comparable_scores
-from pa_select.scores.precomputed import RecordedRegressor, predictions
+from pa_select.scores.precomputed import Predictions, RecordedRegressor, predictions
 from pa_select.utils.arrays import BadScoresError
 from pa_select.utils.messages import named_error
 from pa_select.utils.sklearn_private import (
@@ -132,8 +132,8 @@ class Outcome:
     #: Class scores of each sample, and the classes of their columns.
     matrices: dict[int, Array] | None = None
     classes: Array | None = None
-    #: Predicted classes, and probabilities or None, of the samples that need them.
-    predictions: dict[int, tuple[Array, Array | None]] | None = None
+    #: Of the samples that need them.
+    predictions: dict[int, Predictions] | None = None
     fit_error: str | None = None
     #: The error if a fitted model has no class scores: one line, and the whole traceback.
     score_error: str | None = None
@@ -231,7 +231,7 @@ def _predictions(
     data: Data,
     matrices: dict[int, Array],
     classes: Array | None,
-) -> dict[int, tuple[Array, Array | None]]:
+) -> dict[int, Predictions]:
     recorded = {}
     for sample in () if data.of_regressors else task.predicted:
         X, _ = _safe_split(

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.metaestimators import available_if
 
 from pa_select.scores.class_scores import align_classes, class_scores
 from pa_select.utils.arrays import as_numpy
 from pa_select.utils.estimators import is_instance, unwrapped
-from pa_select.utils.typing import Array, Floats, Ints, Predictor, Rows
+from pa_select.utils.typing import Array, Floats, Ints, Predictor, Rows, Scorer
 
+#: What metrics may look at besides the predicted classes.
+METHODS = ("decision_function", "predict_proba")
 # Sums of probabilities in half precision miss 1 by less.
 _ROUNDED = 0.01
 
@@ -38,21 +41,32 @@ class _KnownPredictions(BaseEstimator):
         return predicted
 
 
+def _has(method: str) -> Callable[[RecordedClassifier], bool]:
+    return lambda model: method in model.methods
+
+
+def response_methods(scorer: Scorer) -> list[str]:
+    """Return the methods of a model that a scorer looks at, the first one that there is."""
+    methods: Any = getattr(scorer, "_response_method", ())
+    return [methods] if isinstance(methods, str) else list(methods)
+
+
 @dataclass(eq=False, repr=False)
 class RecordedClassifier(ClassifierMixin, _KnownPredictions):
     """A classifier whose class scores and predictions for some rows are known.
 
-    So scikit-learn's scorers can count each row several times without predicting it again. Without
-    `probabilities`, ``predict_proba`` returns the posteriors at inverse temperature 1, unless the
-    scores are those of an estimator that has no probabilities, which `without_probabilities`
-    names: its decision values are no logits.
+    So scikit-learn's scorers can count each row several times without predicting it again. It has
+    those of `METHODS` that its estimator, called `name`, has: decision values are no logits, and
+    logs of clipped probabilities are no decision values. Without `probabilities`,
+    ``predict_proba`` returns the posteriors at inverse temperature 1.
     """
 
     classes: Array
     scores: Floats
     predicted: Any
     probabilities: Floats | None = None
-    without_probabilities: str = ""
+    methods: Sequence[str] = METHODS
+    name: str = "the model"
 
     @property
     def classes_(self) -> Array:
@@ -67,15 +81,11 @@ class RecordedClassifier(ClassifierMixin, _KnownPredictions):
         scores, classes = class_scores(estimator, X)
         scores, order = np.asarray(as_numpy(scores), dtype=np.float64), np.argsort(classes)
         known = predictions(estimator, X, scores, classes, with_probabilities)
-        probabilities = None if known[1] is None else known[1][:, order]
+        if known.probabilities is not None:
+            known = known._replace(probabilities=known.probabilities[:, order])
         *_, final = unwrapped(estimator)
-        # A module returns logits, and has no method for probabilities.
-        may_have_some = hasattr(estimator, "predict_proba") or is_instance(
-            final, "torch.nn", "Module"
-        )
-        name = "" if may_have_some else type(final).__name__
         scores = np.ascontiguousarray(scores[:, order])
-        return cls(classes[order], scores, known[0], probabilities, name)
+        return cls(classes[order], scores, *known, type(final).__name__)
 
     def with_classes(self, classes: Array) -> RecordedClassifier:
         """Return it with the columns of these classes, among which its own are.
@@ -90,28 +100,45 @@ class RecordedClassifier(ClassifierMixin, _KnownPredictions):
             probabilities[:, np.searchsorted(classes, self.classes)] = self.probabilities
         return replace(self, classes=classes, scores=scores, probabilities=probabilities)
 
+    def check_methods(self, scorer: Scorer) -> None:
+        """Refuse a scorer that looks at what the estimator does not return."""
+        wanted = response_methods(scorer)
+        if not wanted or any(hasattr(self, method) for method in wanted):
+            return
+        advice = "choose a metric such as accuracy"
+        if "predict_proba" in wanted:
+            advice = f"give it probabilities with CalibratedClassifierCV, or {advice}"
+        raise TypeError(
+            f"scoring: expected a metric of what {self.name} returns, got one of other values: "
+            f"{self.name} has no {' or '.join(wanted)}. To use it, {advice}."
+        )
+
+    @available_if(_has("predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Ints) -> Floats:
         """Return the recorded probabilities."""
         if self.probabilities is not None:
             return self.probabilities[X[:, 0]]
-        if self.without_probabilities:
-            raise TypeError(
-                "scoring: expected a metric of predicted classes or decision values, got one of "
-                f"probabilities, and {self.without_probabilities} has no predict_proba. Give it "
-                "probabilities with CalibratedClassifierCV, or choose a metric such as accuracy."
-            )
         posterior: Floats = softmax(self.scores[X[:, 0]], axis=1)
         return posterior
 
+    @available_if(_has("decision_function"))  # type: ignore[untyped-decorator]
     def decision_function(self, X: Ints) -> Floats:
         """Return the scores, of two classes their difference."""
         scores = self.scores[X[:, 0]]
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
 
+class Predictions(NamedTuple):
+    """What an estimator predicts for some rows beside class scores, and its `METHODS`."""
+
+    predicted: Array
+    probabilities: Floats | None
+    methods: tuple[str, ...]
+
+
 def predictions(
     estimator: Predictor, X: Rows, scores: Floats, classes: Any, with_probabilities: bool = True
-) -> tuple[Array, Floats | None]:
+) -> Predictions:
     """Return the classes that an estimator predicts, and its probabilities if it has some.
 
     An estimator may predict by another threshold than its highest score.
@@ -121,7 +148,11 @@ def predictions(
         predicted = one_column(estimator.predict(X))
     if with_probabilities and hasattr(estimator, "predict_proba"):
         probabilities = _summing_to_one(np.asarray(estimator.predict_proba(X), dtype=np.float64))
-    return predicted, probabilities
+    methods = tuple(method for method in METHODS if hasattr(estimator, method))
+    *_, final = unwrapped(estimator)
+    if not methods and is_instance(final, "torch.nn", "Module"):
+        methods = METHODS  # a module returns logits, and has no method for probabilities
+    return Predictions(predicted, probabilities, methods)
 
 
 def _summing_to_one(probabilities: Floats) -> Floats:
@@ -191,8 +222,8 @@ class OutputsOfSplit(Protocol):
     #: Class scores, checked, and the classes of their columns.
     matrices: dict[int, Array] | None
     classes: Array | None
-    #: Predicted classes, and probabilities or None, of the samples that need them.
-    predictions: dict[int, tuple[Array, Array | None]] | None
+    #: Of the samples that need them.
+    predictions: dict[int, Predictions] | None
 
 
 class Stacks(Sequence[Array]):
@@ -266,10 +297,10 @@ class Stacks(Sequence[Array]):
         assert outcome.predictions is not None
         if outcome.classes is None:
             return RecordedRegressor(outcome.matrices[sample][:, 0])
-        predicted, probabilities = outcome.predictions.get(sample, (None, None))
+        known_of = outcome.predictions.get(sample, (None,))
         # Workers send single precision where models have it, to send half.
         scores = np.asarray(outcome.matrices[sample], dtype=np.float64)
-        known = RecordedClassifier(outcome.classes, scores, predicted, probabilities)
+        known = RecordedClassifier(outcome.classes, scores, *known_of)
         return known.with_classes(self.classes)
 
     def outputs(self, position: int, sample: int) -> list[RecordedClassifier | RecordedRegressor]:

@@ -10,7 +10,12 @@ from scipy.optimize import brentq, minimize
 from sklearn.metrics import accuracy_score, check_scoring
 
 from pa_select.scores.class_scores import calibrated, columns_of
-from pa_select.scores.precomputed import RecordedClassifier, joined, row_numbers
+from pa_select.scores.precomputed import (
+    RecordedClassifier,
+    joined,
+    response_methods,
+    row_numbers,
+)
 from pa_select.two_sites.class_metrics import (
     LOSSES,
     SHARES,
@@ -163,14 +168,13 @@ class Classification:
             columns = columns_of(model.predicted, model.classes, "the model")
             return ScoreOfUnits.of_mean(labels[np.arange(len(labels)), columns], step=1.0)
         metric, options = getattr(scorer, "_score_func", None), getattr(scorer, "_kwargs", {})
-        methods = getattr(scorer, "_response_method", ())
-        methods = [methods] if isinstance(methods, str) else list(methods)
-        scored = None
+        methods, scored = response_methods(scorer), None
         if methods == ["predict"]:
             scored = _of_table(metric, options, labels, model, is_counted)
         elif (formula := of_probabilities(metric, options, labels.shape[1])) is not None:
             every = row_numbers(np.arange(len(labels)))
-            scored = formula(labels, np.asarray(getattr(model, methods[0])(every)))
+            method = next(method for method in methods if hasattr(model, method))
+            scored = formula(labels, np.asarray(getattr(model, method)(every)))
         return None if scored is None else scored.times(getattr(scorer, "_sign", 1))
 
     def weighted_score(

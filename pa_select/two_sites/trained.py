@@ -147,9 +147,11 @@ def estimates(
     ]
     if not isinstance(reference, str):
         reference = [task.output(reference, X, scorer) for X in (X_val, X_a)]
-    if not of_fold and isinstance(task, Classification):
-        for name, model in zip(named, outputs[LABELLED], strict=True):
-            _check_some_known(y_val, model.classes, name, "y_val")
+    for name, model in zip(named, outputs[LABELLED], strict=True):
+        if isinstance(task, Classification):
+            model.check_methods(scorer)
+            if not of_fold:
+                _check_some_known(y_val, model.classes, name, "y_val")
     found = of_outputs(task, list(named), outputs, y_val, scorer, reference, groups)
     expected = found.by_name
     if warnings is not None and isinstance(task, Classification):

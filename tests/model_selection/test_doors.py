@@ -10,11 +10,11 @@ import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_diabetes, load_digits, load_wine
 from sklearn.dummy import DummyClassifier
-from sklearn.ensemble import IsolationForest, VotingClassifier
+from sklearn.ensemble import BaggingClassifier, IsolationForest, VotingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import accuracy_score, make_scorer
+from sklearn.metrics import accuracy_score, get_scorer, hinge_loss, make_scorer
 from sklearn.model_selection import (
     GridSearchCV,
     KFold,
@@ -23,6 +23,7 @@ from sklearn.model_selection import (
     StratifiedKFold,
 )
 from sklearn.multiclass import OneVsRestClassifier
+from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -297,6 +298,42 @@ def test_models_without_probabilities_have_no_score_of_probabilities(scoring):
     assert expected_score(fitted, A, B, *few, scoring="roc_auc").score > 0.9
     plain = LogisticRegression().fit(*few)
     assert np.isfinite(expected_score(plain, A, B, *few, scoring=scoring, reference=fitted).score)
+
+
+FEW_VOTES = BaggingClassifier(DecisionTreeClassifier(min_samples_leaf=4), random_state=0)
+
+
+@pytest.mark.parametrize("model", [GaussianNB(), FEW_VOTES, LinearSVC()])
+@pytest.mark.parametrize("scoring", ["average_precision", "top_k_accuracy"])
+@pytest.mark.filterwarnings("ignore")
+def test_metrics_of_decision_values_are_scikit_learns(model, scoring):
+    test = np.repeat([-1, 0], [len(V) // 2, len(V) - len(V) // 2])
+    fitted, labelled = model.fit(V[test < 0], v[test < 0]), (V[test == 0], v[test == 0])
+    found = expected_score(fitted, A, B, *labelled, scoring=scoring)
+    # Probabilities, and not logs of clipped ones, if the model has no decision values.
+    assert found.validation_score == pytest.approx(get_scorer(scoring)(fitted, *labelled))
+    search = of_ours(model, {}, scoring=scoring, cv=PredefinedSplit(test))
+    assert search.expected_score_ == pytest.approx(found.score)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_models_without_decision_values_have_no_score_of_them():
+    metric = {"response_method": "decision_function", "greater_is_better": False}
+    scoring = make_scorer(hinge_loss, **metric)
+    few, model = (V[v < 2], v[v < 2]), KNeighborsClassifier()
+    fitted, scorer = model.fit(*few), expected_scorer(A, B, scoring=scoring)
+    for call in (
+        lambda: expected_score(fitted, A, B, *few, scoring=scoring),
+        lambda: GridSearchCV(model, {}, scoring=scorer, cv=3).fit(*few),
+        lambda: PACommittee.from_models([fitted, fitted], *few, scoring=scoring),
+        lambda: of_ours(model, {}, *few[::-1], scoring=scoring),
+    ):
+        with pytest.raises(
+            (TypeError, ValueError, RuntimeError),
+            match="KNeighborsClassifier has no(ne)? .*decision_function",
+        ):
+            call()
+    assert np.isfinite(expected_score(LinearSVC().fit(*few), A, B, *few, scoring=scoring).score)
 
 
 def test_logits_of_a_module_are_probabilities():
