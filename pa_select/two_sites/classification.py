@@ -32,7 +32,7 @@ from pa_select.two_sites.score_of_units import (
 )
 from pa_select.utils.arrays import check_matrix
 from pa_select.utils.sklearn_private import _PassthroughScorer
-from pa_select.utils.typing import Array, Floats, Index, Ints, Predictor, Rows, Scorer
+from pa_select.utils.typing import Array, Floats, Index, Ints, Mask, Predictor, Rows, Scorer
 
 #: The outputs of the models of all splits.
 Outputs: TypeAlias = Sequence[RecordedClassifier]
@@ -63,15 +63,21 @@ def is_accuracy(scorer: object) -> bool:
 
 
 class TemperatureAndBias(NamedTuple):
-    """Calibrates scores by an inverse temperature and a bias of each class."""
+    """Calibrates scores by an inverse temperature and a bias of each class.
+
+    No temperature gives a class of score -inf a probability. A share of the labels is drawn at
+    random instead (`lapse`).
+    """
 
     strength: float
     bias: Floats
+    lapse: float = 0.0
 
     def calibrated_labels(self, models: Outputs) -> list[Floats]:
         """Return the posteriors of each classifier."""
         odds = [calibrated(model.scores, self.strength) * np.exp(self.bias) for model in models]
-        return [one / one.sum(axis=1, keepdims=True) for one in odds]
+        keep, drawn = 1 - self.lapse, self.lapse / len(self.bias)
+        return [keep * one / one.sum(axis=1, keepdims=True) + drawn for one in odds]
 
     def labels(self, models: Outputs) -> list[Floats]:
         """Return the posteriors: they stand in for the labels."""
@@ -134,7 +140,10 @@ class Classification:
         scores = np.concatenate([model.scores for model in models])
         columns = columns_of(y, models[0].classes, "the candidate")
         beta = calibrating_beta(scores, columns, weight)
-        return TemperatureAndBias(beta, class_bias(calibrated(scores, beta), columns, weight))
+        bias = class_bias(calibrated(scores, beta), columns, weight)
+        # A draw at random misses so many of them.
+        missed, share = 1 - 1 / len(bias), _share_without_score(scores, columns, weight)
+        return TemperatureAndBias(beta, bias, min(share / missed, 1.0) if share else 0.0)
 
     def lapses(self, models: Outputs, y: Array, beta: float) -> Ints:
         """Return the labelled rows whose label seems to say nothing of the scores."""
@@ -275,13 +284,17 @@ def calibrating_beta(scores: Floats, columns: Index, weight: Floats | None = Non
         both = p + lapse / n_classes
         return float(weight @ np.log(both)), float(weight @ (p / both * pull))
 
-    # Without lapses the function is concave. With them it may have several maxima.
+    # Without lapses the function is concave. With them it may have several maxima. At 0 classes of
+    # score -inf are as probable as all others, and beside it they have no probability.
     betas = _BETAS.tolist()
     found = [likelihood(beta) for beta in betas]
+    best, value = 0.0, -float(weight.sum()) * np.log(n_classes)
+    if np.isneginf(below).any() and found[0][0] > value:
+        # Where only -inf tells classes apart, all temperatures are alike.
+        best, value = (betas[0] if found[0][1] else 1.0), found[0][0]
     while found[-1][1] > 0:
         betas.append(4 * betas[-1])
         found.append(likelihood(betas[-1]))
-    best, value = 0.0, found[0][0]
     for i in range(len(betas) - 1):
         if found[i][1] > 0 >= found[i + 1][1]:
             root = brentq(lambda x: likelihood(x)[1], *betas[i : i + 2], xtol=1e-15, rtol=1e-9)
@@ -292,19 +305,29 @@ def calibrating_beta(scores: Floats, columns: Index, weight: Floats | None = Non
 
 def lapses(scores: Floats, columns: Index, beta: float) -> Ints:
     """Return the rows whose label has a probability so low that it is taken for a lapse."""
-    if not 0 < beta < np.inf:
-        return np.flatnonzero(np.isneginf(scores[np.arange(len(columns)), columns]))
+    rows = np.arange(len(columns))
+    without, below = _without_score(scores, columns), scores.max(axis=1, keepdims=True) - scores
+    usual = below[np.isfinite(below) & (below > 0)]
+    if not 0 < beta < np.inf or not len(usual):
+        return np.flatnonzero(without)
     posterior = calibrated(scores, beta)
     n, n_classes = posterior.shape
-    of_label = posterior[np.arange(n), columns]
-    low = scores[np.arange(n), columns] == scores.min(axis=1)
+    low = scores[rows, columns] == scores.min(axis=1)
     low &= (scores == scores.min(axis=1, keepdims=True)).sum(axis=1) > 1
-    below = scores.max(axis=1, keepdims=True) - scores
-    usual = below[np.isfinite(below) & (below > 0)]
-    is_far = below[np.arange(n), columns] > _FAR * np.median(usual)
+    is_far = below[rows, columns] > _FAR * np.median(usual)
     limit = np.where(is_far, _ABSURD, 0.0)
     limit[low] = max(_ABSURD, _CLEARLY * _LAPSES / (n * n_classes))
-    return np.flatnonzero(of_label < limit)
+    return np.flatnonzero(without | (posterior[rows, columns] < limit))
+
+
+def _without_score(scores: Floats, columns: Index) -> Mask:
+    """Return which rows have a label of score -inf."""
+    return np.isneginf(scores[np.arange(len(columns)), columns])
+
+
+def _share_without_score(scores: Floats, columns: Index, weight: Floats | None) -> float:
+    """Return the share of the rows whose label has score -inf."""
+    return float(np.average(_without_score(scores, columns), weights=weight))
 
 
 def doubt_of_lapses(rows: Ints, n: int, name: str) -> list[str]:
@@ -313,9 +336,10 @@ def doubt_of_lapses(rows: Ints, n: int, name: str) -> list[str]:
         return []
     return [
         f"{name}: expected a score of each row's label, got -inf or an absurdly low one in "
-        f"{len(rows)} of {n} rows, the first in row {rows[0]}. The calibration ignores them. If "
-        "only the largest probabilities are known, give each missing class an "
-        "equal part of the rest: log((1 - sum of the known ones) / number of missing classes)."
+        f"{len(rows)} of {n} rows, the first in row {rows[0]}. No temperature explains "
+        "them, and it ignores them. If only the largest probabilities are known, give each "
+        "missing class an equal part of the rest: log((1 - sum of the known ones) / number of "
+        "missing classes)."
     ]
 
 

@@ -21,7 +21,13 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
-from pa_select import PASearchCV, expected_score, expected_scorer, new_site_interval
+from pa_select import (
+    PACommittee,
+    PASearchCV,
+    expected_score,
+    expected_scorer,
+    new_site_interval,
+)
 from pa_select.scores.precomputed import RecordedClassifier
 from pa_select.two_sites import SiteAdapter
 from pa_select.two_sites.classification import Classification, calibrating_beta, class_bias
@@ -379,6 +385,30 @@ def test_no_score_is_expected_that_the_metric_cannot_have(scoring, confidence, p
     assert found.score == limit != found.validation_score
     # It would be beyond the limit.
     assert (found.validation_score + found.change - limit) * (limit - 0.5) > 0
+
+
+@pytest.mark.parametrize("n_graded", [0, 1])
+@pytest.mark.filterwarnings("ignore")
+def test_scores_of_the_most_probable_class_alone(n_graded):
+    *sides, y = language_model(seed=1, n=2300)
+    a, b, labelled = (np.where(x == x.max(axis=1, keepdims=True), x, -np.inf) for x in sides)
+    # A wrong row that has a score of its label, too, is no reason for a temperature of 0.
+    graded = np.flatnonzero(sides[2].argmax(axis=1) != y)[:n_graded]
+    labelled[graded, y[graded]] = sides[2][graded, y[graded]]
+    accuracy = np.mean(sides[2].argmax(axis=1) == y)
+    found = expected_score(None, a, b, labelled, y)
+    of_floors = expected_score(None, *(np.maximum(x, -9999) for x in (a, b, labelled)), y)
+    known = expected_score(None, *sides, y)
+    assert found.validation_score == accuracy
+    assert found.change == pytest.approx(known.change, abs=0.1)
+    assert found.change < -0.15
+    if not n_graded:
+        assert found.change == pytest.approx(of_floors.change, abs=0.01)
+    search = PASearchCV(Scores(), {}, cv=3).fit(labelled, y, paired=(a, b))
+    assert search.expected_score_ == pytest.approx(found.score, abs=0.01)
+    # Its votes are for the class that it predicts.
+    committee = PACommittee.from_models([Scores(), Scores()], labelled, y)
+    assert np.mean(committee.predict(labelled) == y) == accuracy
 
 
 def test_lapses_leave_other_calibrations_nearly_as_they_are():
