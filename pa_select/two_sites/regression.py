@@ -54,7 +54,14 @@ class Line(NamedTuple):
 
 
 class Regression:
-    """What the engine asks of regressors; see `engine.Engine`."""
+    """What the engine asks of regressors; see `engine.Engine`.
+
+    No target is below `lowest`, such as the smallest one that is labelled. Metrics of counts or of
+    positive numbers are not defined for others.
+    """
+
+    def __init__(self, lowest: float = -np.inf) -> None:
+        self._lowest = lowest
 
     def scorer(self, scoring: str | Scorer | None, y: Array) -> Scorer:
         """Make a scorer, and check that its metric takes numbers."""
@@ -158,7 +165,7 @@ class Regression:
     ) -> float:
         """Count each of the rows once for each of the values that its target may have."""
         repeated = row_numbers(np.repeat(rows, labels.shape[1]))
-        return float(scorer(model, repeated, labels.ravel()))
+        return float(scorer(model, repeated, np.maximum(labels.ravel(), self._lowest)))
 
     def is_rate(self, *_: Any) -> bool:
         """Return False: no metric of numbers is a share of the rows."""

@@ -177,7 +177,8 @@ def _task(
     if _are_regressors(named):
         if y.dtype.kind not in "biuf":
             raise TypeError(f"y_val: expected numbers for regressors, got dtype {y.dtype}.")
-        task, y = Regression(), y.astype(np.float64)
+        y = y.astype(np.float64)
+        task = Regression(float(y.min(initial=np.inf)))
     if scoring is None:
         scoring = _metric_of_searches(named)
     return task, y, task.scorer(scoring, y)

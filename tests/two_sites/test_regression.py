@@ -5,18 +5,18 @@ import pytest
 from scipy.stats import t
 from sklearn.datasets import load_diabetes
 from sklearn.dummy import DummyRegressor
-from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, Ridge
 from sklearn.metrics import (
     get_scorer,
     make_scorer,
     mean_squared_error,
 )
-from sklearn.model_selection import PredefinedSplit
+from sklearn.model_selection import GridSearchCV, PredefinedSplit
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.tree import DecisionTreeRegressor
 
-from pa_select import PASearchCV, expected_score
+from pa_select import PASearchCV, expected_score, expected_scorer
 from pa_select.scores.precomputed import RecordedRegressor
 from pa_select.two_sites.regression import Regression
 from pa_select.two_sites.score_of_units import LabelledRows
@@ -245,6 +245,27 @@ def test_equal_weights_are_no_weights_and_rows_of_weight_0_do_not_count():
     every, weight = np.full(200, True), np.ones(200)
     assert expected(every, weight) == pytest.approx(expected(every))
     assert expected(every, np.where(zero, 0.0, weight)) == pytest.approx(expected(~zero))
+
+
+@pytest.mark.parametrize("counts", [True, False])
+@pytest.mark.parametrize("scoring", ["neg_mean_poisson_deviance", "neg_mean_squared_log_error"])
+def test_targets_of_metrics_of_positive_numbers_stay_positive(counts, scoring):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, 4))
+    mean = np.exp(0.7 + X @ [0.5, -0.4, 0.3, 0.2])
+    y = rng.poisson(mean) if counts else rng.gamma(4, mean / 4)
+    a, b = X + 0.1 * rng.normal(size=X.shape), 1.3 * X + 0.4 * rng.normal(size=X.shape)
+    model, pairs = PoissonRegressor(), (a[:300], b[:300])
+    fitted = model.fit(a[600:], y[600:])
+    truth = get_scorer(scoring)(fitted, b[:300], y[:300])
+    found = expected_score(fitted, *pairs, a[300:600], y[300:600], scoring=scoring)
+    assert found.score == pytest.approx(truth, rel=0.2)
+    scorer = expected_scorer(*pairs, scoring=scoring)
+    scores = GridSearchCV(model, {"alpha": [0, 1]}, scoring=scorer, cv=3).fit(a[300:], y[300:])
+    search = PASearchCV(model, {"alpha": [0, 1]}, scoring=scoring, cv=3)
+    search.fit(a[300:], y[300:], paired=pairs)
+    for table in (scores.cv_results_["mean_test_score"], search.cv_results_["expected_score"]):
+        assert np.isfinite(table).all()
 
 
 @pytest.mark.parametrize("unit", [1e-200, 1e-60, 1e60, 1e200])

@@ -99,10 +99,10 @@ class ExpectedScores:
         )
 
         self.sites, self._error_score = sites, data.error_score
-        self._task = Regression() if data.of_regressors else Classification()
         rows = [np.unique(test) for _, test in splits]
         #: The labelled rows, on which each split's model is scored.
         y = np.asarray(data.y, dtype=np.float64 if data.of_regressors else None)
+        self._task = Regression(float(y.min())) if data.of_regressors else Classification()
         self.labelled = LabelledRows(y, rows, groups, weight)
         if groups is not None:
             group_codes(groups[self.labelled.tested])  # refuses a single one
