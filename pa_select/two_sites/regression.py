@@ -56,8 +56,8 @@ class Line(NamedTuple):
 class Regression:
     """What the engine asks of regressors; see `engine.Engine`.
 
-    No target is below `lowest`, such as the smallest one that is labelled. Metrics of counts or of
-    positive numbers are not defined for others.
+    For metrics that are not defined for all numbers, such as deviances of counts, no target is
+    below `lowest`, the smallest one that is labelled.
     """
 
     def __init__(self, lowest: float = -np.inf) -> None:
@@ -164,8 +164,13 @@ class Regression:
         self, scorer: Scorer, model: RecordedRegressor, labels: Floats, rows: Ints
     ) -> float:
         """Count each of the rows once for each of the values that its target may have."""
-        repeated = row_numbers(np.repeat(rows, labels.shape[1]))
-        return float(scorer(model, repeated, np.maximum(labels.ravel(), self._lowest)))
+        repeated, values = row_numbers(np.repeat(rows, labels.shape[1])), labels.ravel()
+        try:
+            return float(scorer(model, repeated, values))
+        except ValueError:
+            if not (values < self._lowest).any():
+                raise
+            return float(scorer(model, repeated, np.maximum(values, self._lowest)))
 
     def is_rate(self, *_: Any) -> bool:
         """Return False: no metric of numbers is a share of the rows."""

@@ -102,8 +102,9 @@ class ExpectedScores:
         rows = [np.unique(test) for _, test in splits]
         #: The labelled rows, on which each split's model is scored.
         y = np.asarray(data.y, dtype=np.float64 if data.of_regressors else None)
-        self._task = Regression(float(y.min())) if data.of_regressors else Classification()
         self.labelled = LabelledRows(y, rows, groups, weight)
+        tested = y[self.labelled.tested]
+        self._task = Regression(float(tested.min())) if data.of_regressors else Classification()
         if groups is not None:
             group_codes(groups[self.labelled.tested])  # refuses a single one
         several = isinstance(data.scorer, _MultimetricScorer)
