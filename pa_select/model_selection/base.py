@@ -243,7 +243,8 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
         **params : dict
             Passed on to the estimator's ``fit``, the scorer and the splitter as in
             GridSearchCV. ``sample_weight`` also weights the pairs: the weight of a pair is
-            the geometric mean of the weights of its rows.
+            the geometric mean of the weights of its rows. With pairs it weights the scores of
+            labelled rows, as in GridSearchCV, and their calibration; each pair counts once.
 
         Returns
         -------
@@ -533,7 +534,8 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
         vote, self.committee_score_ = plan.vote(stacks, committee), np.nan
         if vote is not None:
             try:
-                self.committee_score_ = float(vote.scores(committee.scorer_, metric).mean())
+                given = committee.scorer_, metric, plan.data.score_weight(metric)
+                self.committee_score_ = float(vote.scores(*given).mean())
             except Exception as error:  # a scorer of the user's may look at more than predictions
                 warn_caller(
                     "scoring: expected a scorer of predictions, got one that cannot score those "

@@ -10,9 +10,11 @@ from traceback import format_exc
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.utils import parallel
+from sklearn.utils.metadata_routing import get_routing_for_object
 
 from pa_select.model_selection.splits import Split
 from pa_select.scores.class_scores import comparable_scores
@@ -22,6 +24,7 @@ from pa_select.utils.messages import named_error
 from pa_select.utils.sklearn_private import (
     _check_method_params,
     _fit_and_score,
+    _MultimetricScorer,
     _num_samples,
     _safe_split,
     _score,
@@ -113,6 +116,19 @@ class Data:
     def y_to_fit(self) -> Labels:
         """The labels in the shape that the estimator's ``fit`` gets."""
         return self.y if self.column is None else self.column
+
+    def score_weight(self, metric: str) -> Array | None:
+        """Return the weights that scikit-learn's searches give a metric; None without."""
+        name, params = "sample_weight", self.score_params
+        if params and isinstance(self.scorer, _MultimetricScorer):
+            one = self.scorer._scorers[metric]
+            if get_config()["enable_metadata_routing"]:
+                taken = get_routing_for_object(one).consumes("score", params.keys())
+                name = next(iter(taken), "")
+            elif not one._accept_sample_weight():
+                name = ""
+        weight = params.get(name)
+        return None if weight is None else np.asarray(weight, dtype=np.float64)
 
     def __sizeof__(self) -> int:
         # A cluster looks at the size: it sends large objects once, not with each job.

@@ -123,27 +123,38 @@ class Regression:
         return [model.predicted]
 
     def closed_form(
-        self, scorer: Scorer, labels: Floats, model: RecordedRegressor, *, is_counted: bool = True
+        self,
+        scorer: Scorer,
+        labels: Floats,
+        model: RecordedRegressor,
+        *,
+        is_counted: bool = True,
+        weight: Floats | None = None,
     ) -> ScoreOfUnits | None:
         """Score by the formula of a metric of scikit-learn; None if there is none for a scorer."""
         metric, options = getattr(scorer, "_score_func", None), getattr(scorer, "_kwargs", {})
         if isinstance(scorer, _PassthroughScorer):  # a regressor's own score
             metric = r2_score
+
+        def mean_of(values: Floats) -> ScoreOfUnits:
+            return ScoreOfUnits.of_mean(values.mean(axis=1), weight=weight)
+
         residuals = labels - model.predicted[:, None]
         if metric is mean_pinball_loss and set(options) <= {"alpha"}:
             above = options.get("alpha", 0.5)
             losses = np.where(residuals > 0, above, above - 1) * residuals
-            scored = ScoreOfUnits.of_mean(losses.mean(axis=1))
+            scored = mean_of(losses)
         elif options:
             return None
         elif metric is mean_absolute_error:
-            scored = ScoreOfUnits.of_mean(np.abs(residuals).mean(axis=1))
+            scored = mean_of(np.abs(residuals))
         elif metric in (mean_squared_error, root_mean_squared_error, r2_score):
-            scored = ScoreOfUnits.of_mean(np.square(residuals).mean(axis=1))
+            scored = mean_of(np.square(residuals))
             if metric is root_mean_squared_error:
                 scored = _root(scored)
             elif metric is r2_score:
-                spread = ScoreOfUnits.of_mean(np.square(labels - labels.mean()).mean(axis=1))
+                centre = np.average(labels.mean(axis=1), weights=weight)
+                spread = mean_of(np.square(labels - centre))
                 if spread.score == 0:
                     return None
                 share = scored.score / spread.score
@@ -177,12 +188,16 @@ class Regression:
     ) -> float:
         """Return the score on the labelled rows; R2 of the rows of all splits together.
 
-        The mean R2 of small splits is too low, since each compares with its own mean.
+        The mean R2 of small splits is too low, since each compares with its own mean. It counts
+        the rows with the weights of the metric.
         """
         if not _is_r2(scorer):
             return score
         model, tested = joined(outputs()), labelled.tested
-        return float(scorer(model, row_numbers(np.arange(len(tested))), labelled.y[tested]))
+        weight = labelled.score_weight
+        given = {} if weight is None else {"sample_weight": weight[tested]}
+        numbers = row_numbers(np.arange(len(tested)))
+        return float(scorer(model, numbers, labelled.y[tested], **given))
 
     def in_range(self, scorer: Scorer, score: float) -> float:
         """Return an expected score that the metric can have."""
