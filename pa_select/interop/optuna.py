@@ -20,6 +20,7 @@ from pa_select.model_selection.plan import Plan
 from pa_select.model_selection.rules import DEFAULT, Selection
 from pa_select.model_selection.split_scores import Outcome, fit_and_score_split
 from pa_select.model_selection.table_columns import metric_columns, ranks
+from pa_select.utils.estimators import is_number
 from pa_select.utils.messages import optional_import
 from pa_select.utils.typing import (
     Adapter,
@@ -151,6 +152,8 @@ def agreement_objective(
     plan = Plan(search, X, y, dict(fit_params or {}), **given, groups=groups)
     if not plan.of_regressors and len(plan.labels) < 2:
         raise ValueError(f"y: expected at least two classes, got only {plan.labels[0]}.")
+    if not callable(space) and all(map(_is_of_numbers, space.values())):
+        plan.kind.check_candidates([estimator])  # no trial differs in what it takes
     return AgreementObjective(search, plan, space)
 
 
@@ -427,6 +430,10 @@ def _check_space(space: object) -> None:
             raise TypeError(
                 f"space[{name!r}]: expected one of Optuna's distributions, got {distribution!r}."
             )
+
+
+def _is_of_numbers(distribution: Any) -> bool:
+    return all(map(is_number, getattr(distribution, "choices", ())))
 
 
 def _suggest(trial: Any, name: str, distribution: Any) -> Any:

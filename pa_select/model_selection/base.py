@@ -28,6 +28,7 @@ from pa_select.model_selection.evaluation import (
     ONE_METRIC,
     check_refit_of_one_metric,
     check_some_succeeded,
+    different_candidates,
     evaluate,
     first_failure,
     metrics_of,
@@ -282,6 +283,7 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
         if not candidate_params:
             name = "param_grid" if hasattr(self, "param_grid") else "n_iter"
             raise ValueError(f"{name}: expected at least one candidate, got none.")
+        plan.kind.check_candidates(different_candidates(candidate_params, self.estimator))
         # A rule of the user's own may ask for metrics or parameters that this search lacks.
         if not isinstance(selection_of(self), str):
             rule._check_before(metrics_of(self.scoring), candidate_params)

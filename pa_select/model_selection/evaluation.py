@@ -19,6 +19,7 @@ from pa_select.model_selection.split_scores import (
     fit_and_score_split,
 )
 from pa_select.model_selection.table_columns import scores_and_errors
+from pa_select.utils.estimators import is_number
 from pa_select.utils.messages import named_error, warn_caller
 from pa_select.utils.sklearn_private import (
     Callbacks,
@@ -74,11 +75,7 @@ def evaluate(
     pre_dispatch: int | str,
     verbose: int,
 ) -> Iterator[list[Outcome]]:
-    """Yield each candidate's outcomes, one for each split, as soon as all are finished.
-
-    Before any fit, candidates with parameters that the estimator lacks are refused.
-    """
-    _check_parameters(params, estimator)
+    """Yield each candidate's outcomes, one for each split, as soon as all are finished."""
     from tqdm.auto import tqdm
 
     kept: Any = None
@@ -198,11 +195,18 @@ def with_parameters(estimator: Estimator, parameters: dict[str, Any]) -> Estimat
     return candidate
 
 
-def _check_parameters(params: Sequence[dict[str, Any]], estimator: Estimator) -> None:
-    """Set the parameters of one candidate for each set of names, to find misspelt names."""
-    by_names = {frozenset(parameters): parameters for parameters in params}
-    for parameters in by_names.values():
-        with_parameters(estimator, parameters)
+def different_candidates(
+    params: Sequence[dict[str, Any]], estimator: Estimator
+) -> list[Estimator]:
+    """Return candidates of which each differs from the others in more than numbers.
+
+    Numbers do not decide which values a model takes. A name that the estimator lacks is an error.
+    """
+    kinds = {
+        frozenset((name, is_number(x) or id(x)) for name, x in parameters.items()): parameters
+        for parameters in params
+    }
+    return [with_parameters(estimator, parameters) for parameters in kinds.values()]
 
 
 def first_failure(

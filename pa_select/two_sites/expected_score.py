@@ -240,7 +240,7 @@ def expected_score(
         # Only now: a trained model may take missing values and not say so.
         for one in named_estimators(estimators).values():
             for name, rows in measured.items():
-                check_not_missing(rows, X_val, name, one, name_of_X="X_val")
+                check_not_missing(rows, X_val, name, [one], name_of_X="X_val")
         raise
     for message in [*warnings, *doubts_of_labels(expected, "X_val", "y_val")]:
         warn_caller(message)
@@ -381,7 +381,7 @@ class ExpectedScorer(NoThreshold, SavedWithVersions, BaseEstimator):
             return stopped
         try:
             for name, rows in (("X_a", X_a), ("X_b", X_b)):
-                check_not_missing(rows, X, name, estimator)
+                check_not_missing(rows, X, name, [estimator])
         except ValueError as error:
             stopped = stop_search(error, of_model=True)
             return stopped

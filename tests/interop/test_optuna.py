@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_wine
 from sklearn.exceptions import FitFailedWarning
+from sklearn.impute import SimpleImputer
 from sklearn.metrics import make_scorer
 from sklearn.model_selection import StratifiedKFold
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import Pipeline
 
 optuna = pytest.importorskip("optuna")
 
@@ -419,3 +421,26 @@ def test_the_chosen_net_learns_targets_in_a_column():
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "Using a target size")
         objective.best_estimator(study)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_trial_that_does_not_take_missing_values_fails_alone():
+    shifted = drift(X[:60])
+    paired = X[:60] + 1e-3, np.where(shifted > np.quantile(shifted, 0.9), np.nan, shifted)
+    model = Pipeline([("imputer", "passthrough"), ("model", GaussianNB())])
+    kinds = ["passthrough", "impute"]
+
+    def steps(trial):
+        impute = trial.suggest_categorical("imputer", kinds) == "impute"
+        return {"imputer": SimpleImputer() if impute else "passthrough"}
+
+    objective = agreement_objective(model, steps, X[60:], Y[60:], paired=paired, cv=3)
+    study = over_grid(objective, grid={"imputer": kinds})
+    assert [t.state for t in sorted(study.trials, key=lambda t: t.params["imputer"])] == [
+        TrialState.COMPLETE,
+        TrialState.FAIL,
+    ]
+    # Here no trial takes them.
+    space = {"model__var_smoothing": FloatDistribution(1e-9, 1.0, log=True)}
+    with pytest.raises(ValueError, match=r"paired\[1\]: expected no missing values"):
+        agreement_objective(model, space, X[60:], Y[60:], paired=paired, cv=3)

@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_diabetes, load_digits, load_wine
 from sklearn.dummy import DummyClassifier
-from sklearn.ensemble import IsolationForest, VotingClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, IsolationForest, VotingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -34,6 +34,7 @@ from torch.utils.data import TensorDataset
 from pa_select import (
     GuardedSelection,
     PACommittee,
+    PARandomizedSearchCV,
     PAScorer,
     PASearchCV,
     expected_score,
@@ -271,6 +272,56 @@ def test_a_candidate_that_fails_alone_is_nan(of_pairs, model, grid, message):
     else:  # no candidate has a score
         with pytest.raises(ValueError, match=message):
             of_theirs(scorer, model, grid)
+
+
+PLAIN = Pipeline([("imputer", "passthrough"), ("model", LogisticRegression())])
+TREES = HistGradientBoostingClassifier(max_iter=3)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.filterwarnings("ignore")
+def test_a_search_takes_missing_values_that_some_candidate_takes(wrong, side):
+    pair = [A, B]
+    pair[side] = np.where(pair[side] > 3, wrong, pair[side])
+    # Trees take both, and an imputer takes missing values alone.
+    steps = {"imputer": ["passthrough", SimpleImputer()]}
+    grid = steps if np.isnan(wrong) else {"model": [LogisticRegression(), TREES]}
+    for model in (PLAIN, clone(PLAIN).set_params(**{name: x[1] for name, x in grid.items()})):
+        search = PASearchCV(model, grid, cv=3, tol=0.1).fit(V, v, paired=pair)
+        assert np.isfinite(search.cv_results_["expected_score"]).tolist() == [False, True]
+        assert search.best_index_ == 1
+        assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+class Unfitted(LogisticRegression):
+    """Must not be fitted."""
+
+    def fit(self, X, y):
+        raise AssertionError("fitted")
+
+
+HOLES = np.where(B > 3, np.nan, B)
+
+
+@pytest.mark.parametrize(
+    ("model", "grid", "who"),
+    [
+        # What all candidates change is not what the search was given.
+        (
+            IMPUTED,
+            {"imputer": ["passthrough", StandardScaler()], "model": [Unfitted()]},
+            "no cand",
+        ),
+        (PLAIN, {"model": [Unfitted()], "model__C": [0.1, 1.0]}, "Pipeline does not take them"),
+        (Unfitted(), {"C": [0.1, 1.0], "fit_intercept": [True, False]}, "no candidate takes them"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_missing_values_that_no_candidate_takes_are_refused_before_any_fit(model, grid, who):
+    for search in (PASearchCV(model, grid), PARandomizedSearchCV(model, grid, n_iter=2)):
+        with pytest.raises(ValueError, match=f"expected no missing values, .* {who}"):
+            search.fit(V, v, paired=(A, HOLES))
 
 
 @pytest.mark.parametrize("scoring", ["neg_log_loss", "neg_brier_score"])

@@ -20,7 +20,7 @@ from pa_select.model_selection.splits import Split
 from pa_select.model_selection.table_columns import ScoresOfMetric, split_scores_of
 from pa_select.scores.candidate_posterior import scores_of_pairs
 from pa_select.scores.precomputed import Stacks
-from pa_select.utils.typing import Array, Floats, Groups, Ints, Rows
+from pa_select.utils.typing import Array, Estimator, Floats, Groups, Ints, Rows
 
 if TYPE_CHECKING:
     from pa_select.model_selection.committee_vote import CommitteeVote
@@ -237,6 +237,12 @@ class DataKind(ABC):
     def default_rule(score: str) -> SelectionRule:
         """Return the rule that ``selection="guarded"`` means, given the name of the metric."""
         return GuardedSelection(score=score)
+
+    def check_candidates(self, candidates: Sequence[Estimator]) -> None:
+        """Refuse data that no candidate takes, before the first fit.
+
+        `candidates` are of every kind that the search has, not fitted.
+        """
 
     @abstractmethod
     def compare(self, splits: list[Split], data: Data, weight: Floats | None) -> Comparison:
