@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,7 +17,13 @@ from sklearn.metrics import (
 )
 
 from pa_select.scores.precomputed import RecordedRegressor, joined, row_numbers
-from pa_select.two_sites.score_of_units import LabelledRows, ScoreOfUnits, best_score, scored_rows
+from pa_select.two_sites.score_of_units import (
+    LabelledRows,
+    ScoreOfUnits,
+    best_score,
+    score_of_trials,
+    scored_rows,
+)
 from pa_select.utils.sklearn_private import _PassthroughScorer
 from pa_select.utils.typing import Array, Floats, Ints, Predictor, Rows, Scorer
 
@@ -70,15 +76,16 @@ class Regression:
                 f"y: expected targets of a size between {1 / _LARGE:g} and {_LARGE:g}, got at "
                 f"most {largest:.3g}; give them in another unit."
             )
-        try:  # predictions that are no classes, even if all targets are integers
-            self.score(scorer, self.perfect(y, y), y)
-        except ValueError as error:
+        try:
+            score_of_trials(self, scorer, y, y)
+        except Exception as error:
             message = f"scoring: expected a metric of numbers, got {scoring or scorer!r}: {error}"
             raise ValueError(message) from error
 
-    def perfect(self, y: Array, classes: Array) -> RecordedRegressor:
-        """Return a regressor that nearly predicts the targets; its predictions are no classes."""
-        return RecordedRegressor(y + 0.25)
+    def trials(self, y: Array, classes: Array) -> Iterator[RecordedRegressor]:
+        """Yield regressors that nearly predict the targets; no prediction is a class."""
+        for error in (0, np.arange(len(y)) % 2):
+            yield RecordedRegressor(y + 0.25 * (1 + error))
 
     def score(self, scorer: Scorer, model: RecordedRegressor, y: Array) -> float:
         """Score a regressor on labelled rows."""

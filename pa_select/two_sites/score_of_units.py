@@ -125,11 +125,21 @@ class ScoreOfUnits(NamedTuple):
 
     @classmethod
     def by_leaving_out(cls, score_of: Callable[[Ints], float], part: Ints) -> ScoreOfUnits:
-        """Leave out the parts of the rows in turn (jackknife); ``score_of`` takes row numbers."""
+        """Leave out the parts of the rows in turn (jackknife); ``score_of`` takes row numbers.
+
+        The error is not known if the metric is not defined without one of the parts.
+        """
+
+        def known(rows: Ints) -> float:
+            try:
+                return score_of(rows)
+            except Exception:  # the last row with an error may be missing
+                return math.nan
+
         score, n_parts = score_of(np.arange(len(part))), int(part.max()) + 1
         if n_parts < 2:
             return cls(score, np.zeros(1), of_parts=True)
-        without = np.array([score_of(np.flatnonzero(part != p)) for p in range(n_parts)])
+        without = np.array([known(np.flatnonzero(part != p)) for p in range(n_parts)])
         changes = (without.mean() - without) * (n_parts - 1) / n_parts
         return cls(score, changes, of_parts=True)
 
@@ -351,6 +361,25 @@ def scored_rows(
         weighted = labelled.weight_of_splits * weighted
     by_row: Floats = np.bincount(labelled.units, weighted).astype(np.float64)
     return scored._replace(contributions=by_row)
+
+
+def score_of_trials(task: Task, scorer: Scorer, y: Array, classes: Array) -> float:
+    """Return what predictions score by a metric, nan if it is not defined on these labels.
+
+    A metric may not be defined for predictions without an error, so that others are scored, too.
+    An error is raised if all of them fail.
+    """
+    score, failed = float("nan"), None
+    for model in task.trials(y, classes):
+        try:
+            score = task.score(scorer, model, y)
+        except Exception as error:  # whatever a metric of the user raises
+            failed = failed or error
+        if not np.isnan(score):
+            return score
+    if failed is not None:
+        raise failed
+    return score
 
 
 def error_of_score(

@@ -24,11 +24,17 @@ from pa_select.two_sites.classification import Classification, doubt_of_lapses
 from pa_select.two_sites.engine import LABELLED, Engine, Output, SiteExpectation, reference_labels
 from pa_select.two_sites.paired_rows import aligned_pairs, doubt_of_classes
 from pa_select.two_sites.regression import Regression, doubt_of_sites
-from pa_select.two_sites.score_of_units import Differences, LabelledRows, check_reference
+from pa_select.two_sites.score_of_units import (
+    Differences,
+    LabelledRows,
+    check_reference,
+    score_of_trials,
+)
 from pa_select.two_sites.site_adapter import cross_adapted
 from pa_select.utils.arrays import check_column, labels_of
 from pa_select.utils.estimators import named_estimators
 from pa_select.utils.frames import check_columns, some_of
+from pa_select.utils.messages import named_error
 from pa_select.utils.typing import (
     Adapter,
     Array,
@@ -196,9 +202,9 @@ def check_metric(estimator: Any, X: Rows, y: Labels | None, scoring: str | Score
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # they come with the score
-            score = task.score(scorer, task.perfect(y, classes), y)
-    except ValueError as error:
-        raise ValueError(f"scoring: {error}") from error
+            score = score_of_trials(task, scorer, y, classes)
+    except Exception as error:
+        raise named_error(error, "scoring") from error
     if np.isnan(score):  # the best value of a metric may be infinite
         raise ValueError(
             f"scoring: expected a metric that is defined on the labels of each fold, got "

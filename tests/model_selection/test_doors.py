@@ -240,6 +240,67 @@ def test_a_metric_may_be_infinite_for_predictions_without_an_error():
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
 
+def share_of_first(y, predicted, sample_weight=None):
+    """The share of the first class among the errors, if there is an error."""
+    weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)
+    missed = weight * (np.asarray(y) != predicted)
+    return float(missed[np.asarray(y) == 0].sum()) / float(missed.sum())
+
+
+def nan_without_errors(y, predicted, sample_weight=None):
+    return np.nan if (y == predicted).all() else share_of_first(y, predicted, sample_weight)
+
+
+def spread_of_errors(y, predicted):
+    """The largest error in units of their standard deviation; an error if that is 0."""
+    errors = np.abs(np.asarray(y) - predicted)
+    return -float(errors.max()) / float(np.ptp(errors)) if np.ptp(errors) > 1e-9 else 1 // 0
+
+
+@pytest.mark.parametrize("metric", [share_of_first, nan_without_errors])
+def test_a_metric_may_not_be_defined_for_predictions_without_an_error(metric):
+    model, scoring = LogisticRegression(C=1e-3), make_scorer(metric)
+    search = of_theirs(expected_scorer(A, B, scoring=scoring), model, {})
+    assert 0 <= search.best_score_ <= 1
+    assert 0 <= of_ours(model, {}, scoring=scoring).expected_score_ <= 1
+    # A model with a single error has a score, and no error of it.
+    alone = Nearly().fit(V, v)
+    found = expected_score(alone, A, B, V[50:], v[50:], scoring=scoring)
+    assert np.isfinite(found.score)
+    assert np.isnan(found.standard_error)
+    models = [alone, Nearly(6).fit(V, v)]
+    assert PACommittee.from_models(models, V[50:], v[50:], scoring=scoring).weights_.sum() == 1
+
+
+class Nearly(KNeighborsClassifier):
+    """Misses the first rows of V[50:], and no other row that it was fitted to."""
+
+    def __init__(self, n_missed=1):
+        super().__init__(n_neighbors=1)
+        self.n_missed = n_missed
+
+    def predict_proba(self, X):
+        known = super().predict_proba(X)
+        for row in V[50:][: self.n_missed]:
+            missed = (X == row).all(axis=1)
+            known[missed] = np.roll(known[missed], 1, axis=1)
+        return known
+
+    def predict(self, X):
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+
+def test_a_metric_of_regressors_may_not_be_defined_for_constant_errors():
+    X, y = load_diabetes(return_X_y=True)
+    pairs = X[:50], X[:50] + np.random.default_rng(0).normal(0, 0.02, (50, 10))
+    scoring = make_scorer(spread_of_errors)
+    scorer = expected_scorer(*pairs, scoring=scoring)
+    search = GridSearchCV(Ridge(), {}, scoring=scorer, cv=3).fit(X[50:], y[50:])
+    assert np.isfinite(search.best_score_)
+    ours = PASearchCV(Ridge(), {}, scoring=scoring, cv=3).fit(X[50:], y[50:], paired=pairs)
+    assert np.isfinite(ours.expected_score_)
+
+
 class Fails(LogisticRegression):
     """Fails with large C, by an error of its own."""
 
