@@ -50,6 +50,7 @@ from pa_select.model_selection.splits import (
     make_splits,
     n_disjoint,
     needs_groups,
+    params_of_rows,
     positions,
     takes_parameter,
 )
@@ -72,7 +73,7 @@ from pa_select.utils.arrays import are_rows, check_column, check_weight, is_data
 from pa_select.utils.estimators import is_instance, refuse_loader, unwrapped
 from pa_select.utils.frames import check_row_order
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.sklearn_private import _check_method_params, _num_samples
+from pa_select.utils.sklearn_private import _num_samples
 from pa_select.utils.typing import (
     Array,
     Floats,
@@ -350,7 +351,7 @@ def _with_groups(
         params = params | {"groups": groups}
     elif groups is not None:
         groups = check_column(groups, _num_samples(X), "groups")
-    return groups, _check_method_params(X, params=params)
+    return groups, params_of_rows(X, params)
 
 
 def _groups_within(environments: Array | None, groups: Labels, n: int) -> Array | None:

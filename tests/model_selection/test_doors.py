@@ -88,6 +88,31 @@ def test_labels_as_a_column(column):
         np.testing.assert_allclose(other, same)
 
 
+@pytest.mark.parametrize("column", [lambda w: w[:, None], lambda w: pd.DataFrame({"w": w})])
+def test_weights_as_a_column(column):
+    weight, piped = np.arange(len(v)) % 3 + 1.0, Pipeline([("model", MODEL)])
+    steps = {"model__C": GRID["C"]}
+    calls = [
+        lambda w: PASearchCV(MODEL, GRID, cv=3, tol=0.1).fit(V, v, paired=(A, B), sample_weight=w),
+        lambda w: PASearchCV(MODEL, GRID, cv=3, tol=0.1).fit(V, v, sample_weight=w),
+        lambda w: PASearchCV(piped, steps, cv=3, tol=0.1).fit(V, v, model__sample_weight=w),
+        lambda w: PACommittee(GridSearchCV(MODEL, GRID, cv=3)).fit(V, v, sample_weight=w),
+        lambda w: PAScorer(views=np.tanh)(MODEL.fit(V, v), V, v, sample_weight=w),
+    ]
+    for call in calls:
+        found, of_column = (
+            getattr(one, "cv_results_", getattr(getattr(one, "search_", None), "cv_results_", one))
+            for one in map(call, (weight, column(weight)))
+        )
+        if isinstance(found, dict):
+            found, of_column = (x["mean_test_score"] for x in (found, of_column))
+        np.testing.assert_allclose(of_column, found, rtol=1e-12)
+    for wrong in (np.ones((len(v), 2)), np.ones((1, len(v)))):
+        for search in (PASearchCV(Unfitted(), GRID), PACommittee(GridSearchCV(Unfitted(), GRID))):
+            with pytest.raises(ValueError, match=r"sample_weight: expected shape \(128,\), got"):
+                search.fit(V, v, sample_weight=wrong)
+
+
 def test_predictions_as_a_column():
     plain = LogisticRegression()
     one, other = (expected_score(m.fit(V, v), A, B, V, v) for m in (plain, Column()))
@@ -358,7 +383,7 @@ def test_a_search_takes_missing_values_that_some_candidate_takes(wrong, side):
 class Unfitted(LogisticRegression):
     """Must not be fitted."""
 
-    def fit(self, X, y):
+    def fit(self, X, y, sample_weight=None):
         raise AssertionError("fitted")
 
 
