@@ -359,19 +359,21 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
         warn_of_failed_agreements(agreements.failures, params, self.error_score)
         if not plan.of_regressors:
             self.agreement_terms_ = agreements.terms
+        metric = first_metric(self, table) if self.multimetric_ else "score"
         failures = [
-            first_failure(of_candidate, agreements.failures.get(candidate), plan.of_regressors)
+            first_failure(
+                of_candidate, metric, agreements.failures.get(candidate), plan.of_regressors
+            )
             for candidate, of_candidate in enumerate(outcomes)
         ]
         table["n_failed_splits"] = np.array([n for n, _ in failures])
-        metric = first_metric(self, table) if self.multimetric_ else "score"
         # Kept before the choice, since a rule may raise.
         self._keep(plan, outcomes, metric)
         self.cv_results_ = table
         tests = [test for _, test in plan.training_and_test_rows]
         sites = plan.kind.sites_of_rows
         check_some_succeeded(
-            self.estimator, table, metric, failures[0][1], plan.data, tests, sites
+            self.estimator, table, metric, failures[0][1], plan.data, outcomes[0], tests, sites
         )
         # Needs the errors of the scores, which are columns by now; the posterior needs what is
         # expected.

@@ -154,6 +154,8 @@ class Outcome:
     #: The error if a fitted model has no class scores: one line, and the whole traceback.
     score_error: str | None = None
     score_traceback: str | None = None
+    #: Why metrics are not finite on the test rows, by name; empty texts where it is not known.
+    metric_errors: dict[str, str] = field(default_factory=dict)
 
 
 def fit_and_score_split(
@@ -201,6 +203,9 @@ def fit_and_score_split(
     if outcome.fit_error is None:
         fitted = result["estimator"]
         # While the model is at hand: only numbers leave the worker.
+        scores = outcome.test_scores
+        if not np.isfinite(list(scores.values()) if isinstance(scores, dict) else scores).all():
+            outcome.metric_errors = _metric_errors(fitted, scores, task.test, data)
         outcome.extra_scores = [_extra_scores(fitted, extra, task, data) for extra in task.extras]
         try:
             matrices, classes = _matrices(fitted, task, data)
@@ -213,6 +218,32 @@ def fit_and_score_split(
             outcome.score_error = f"{kind}: {error}"
             outcome.score_traceback = format_exc()
     return outcome
+
+
+def _metric_errors(fitted: Estimator, scores: Any, test: Ints, data: Data) -> dict[str, str]:
+    """Say why metrics are not finite; scikit-learn only warns of it."""
+    by_metric = scores if isinstance(scores, dict) else {"score": scores}
+    undefined = [name for name, score in by_metric.items() if not np.isfinite(score)]
+    rows, labels = _safe_split(fitted, data.samples[SAMPLE_X], data.y, test)
+    params = _check_method_params(data.samples[SAMPLE_X], data.score_params, test)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they were shown
+        try:
+            again = data.scorer(fitted, rows, labels, **params)
+        except Exception:
+            again = dict.fromkeys(undefined, format_exc())
+    classes, otherwise = [] if data.of_regressors else np.unique(labels).tolist(), ""
+    if len(classes) == 1:
+        otherwise = (
+            f"its {len(test)} test rows are all of class {classes[0]!r}, and a metric such as "
+            "roc_auc is not defined without rows of the other class. Leave such rows out, join "
+            "sites, or choose by another metric, such as 'accuracy'"
+        )
+    errors = again if isinstance(again, dict) else {}  # tracebacks; scores are numbers
+    texts = {name: errors[name] for name in undefined if isinstance(errors.get(name), str)}
+    return dict.fromkeys(undefined, otherwise) | {
+        name: text.strip().splitlines()[-1] for name, text in texts.items()
+    }
 
 
 def _extra_scores(fitted: Estimator, extra: Extra, task: SplitTask, data: Data) -> Any:

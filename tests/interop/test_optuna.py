@@ -186,7 +186,41 @@ def test_a_trial_without_an_expected_score_fails_alone():
     with pytest.warns(FitFailedWarning, match="no expected score: expected_score is nan"):
         study.optimize(objective, n_trials=1)
     assert study.trials[0].value == -1
-    assert study.trials[0].user_attrs["failure"] == "expected_score is nan."
+    failure = study.trials[0].user_attrs["failure"]
+    assert failure.startswith("expected_score is nan: score: ")
+    assert "no luck" in failure
+
+
+def undefined_for_blind(y, predicted):
+    return np.ptp(predicted) and float(np.mean(y == predicted)) or 1 // 0
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("given", [{"paired": TWICE}, {"views": drift}])
+@pytest.mark.filterwarnings("ignore:Scoring failed", "ignore:paired", "ignore:Trial")
+def test_a_trial_without_a_score_says_why(several, given):
+    scoring = make_scorer(undefined_for_blind)
+    options = {
+        "cv": 3,
+        "scoring": {"own": scoring, "accuracy": "accuracy"} if several else scoring,
+    }
+    if "paired" in given:
+        options["scoring"] = {"own": "roc_auc", "accuracy": "accuracy"} if several else "roc_auc"
+    grid = {"var_smoothing": [1e-9, 1e30]}
+    space = {"var_smoothing": CategoricalDistribution(grid["var_smoothing"])}
+    study = over_grid(
+        agreement_objective(GaussianNB(), space, X, Y, **given, **options), grid=grid
+    )
+    failed = [trial for trial in study.trials if trial.state == TrialState.FAIL]
+    message = f"{'own' if several else 'score'} is not finite in split 0: "
+    message += "ValueError: multi_class" if "paired" in given else "ZeroDivisionError: integer div"
+    assert len(failed) == (2 if "paired" in given else 1)
+    for trial in failed:
+        assert trial.user_attrs["failure"].startswith(message)
+    if "paired" in given:
+        objective = agreement_objective(GaussianNB(), space, X, Y, **given, **options)
+        with pytest.raises(ValueError, match=f"among 2. Trial 0 failed: {message}"):
+            objective.best_trial(study)
 
 
 def test_expected_scores_cannot_be_pruned():

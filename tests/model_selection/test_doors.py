@@ -326,6 +326,23 @@ def test_a_metric_of_regressors_may_not_be_defined_for_constant_errors():
     assert np.isfinite(ours.expected_score_)
 
 
+def share_with_several(y, predicted, sample_weight=None):
+    """The accuracy of predictions of several classes; an error for those of one."""
+    right = np.average(y == predicted, weights=sample_weight)
+    return float(right) if np.ptp(predicted) else 1 // 0
+
+
+def test_a_candidate_without_a_score_has_the_reason():
+    scoring = {"own": make_scorer(share_with_several), "accuracy": "accuracy"}
+    for given in ({"paired": (A, B)}, {}):
+        search = PASearchCV(MODEL, {"C": [1e-9, 1]}, scoring=scoring, refit="own", cv=3)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            search.fit(V, v, **given)
+        reason = search.cv_results_["reason"][0]
+        assert reason.startswith("not eligible: own is not finite in split 0: ZeroDivisionError: ")
+
+
 class Fails(LogisticRegression):
     """Fails with large C, by an error of its own."""
 

@@ -196,6 +196,7 @@ class ExpectedScores:
         columns = self._joined(by_site, metric)
         return ExpectedAtSites(
             columns,
+            errors or (),
             made_by=self,
             metric=metric,
             table={**cv_results, **columns},

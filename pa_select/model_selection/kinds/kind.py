@@ -58,6 +58,8 @@ class ExpectedElsewhere:
 
     #: The columns of ``cv_results_``.
     columns: Mapping[str, Any] = field(default_factory=dict)
+    #: Why some of them are nan.
+    errors: Sequence[str] = ()
 
     def differences(self) -> dict[str, Differences]:
         """Return the differences between expected scores, by site; "" are those that decide."""
