@@ -146,6 +146,8 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
         "tol": [Interval(numbers.Real, 0, None, closed="neither")],
         "memory": [str, os.PathLike, HasMethods(["cache"]), None],
         "return_fold_scores": ["boolean"],
+        # Refused by their own messages.
+        "scoring": "no_validation",
         "adapter": "no_validation",
         "reference": "no_validation",
     }

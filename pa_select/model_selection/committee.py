@@ -24,7 +24,6 @@ from pa_select.model_selection.candidate_posterior import (
 )
 from pa_select.model_selection.committee_checks import (
     check_classes,
-    check_metric,
     check_params,
     check_scores,
     check_some_score,
@@ -46,7 +45,10 @@ from pa_select.scores.candidate_posterior import (
 )
 from pa_select.scores.class_scores import align_classes
 from pa_select.scores.precomputed import RecordedRegressor, one_column
-from pa_select.utils.arrays import check_column
+from pa_select.utils.arrays import (
+    check_column,
+    check_scoring_argument,
+)
 from pa_select.utils.estimators import SavedWithVersions
 from pa_select.utils.messages import keeps_warnings
 from pa_select.utils.sklearn_private import (
@@ -542,7 +544,7 @@ class PACommittee(
         """
         committee = cls(min_weight=min_weight)
         committee._validate_params()
-        check_metric(scoring)
+        check_scoring_argument(scoring)
         labels = check_column(y, _num_samples(X), "y")
         if len(labels) < 2:
             raise ValueError(f"X: expected at least two labelled rows, got {len(labels)}.")

@@ -69,7 +69,13 @@ from pa_select.scores.candidate_posterior import (
 )
 from pa_select.scores.class_scores import refuse_doubles
 from pa_select.scores.precomputed import Stacks
-from pa_select.utils.arrays import are_rows, check_column, check_weight, is_dataset
+from pa_select.utils.arrays import (
+    are_rows,
+    check_column,
+    check_scoring_argument,
+    check_weight,
+    is_dataset,
+)
 from pa_select.utils.estimators import is_instance, refuse_loader, unwrapped
 from pa_select.utils.frames import check_row_order
 from pa_select.utils.messages import warn_caller
@@ -316,6 +322,7 @@ def _check_arguments(
     search: Search, X: Rows, params: Mapping[str, Any], groups: Groups, given: Mapping[str, Any]
 ) -> None:
     """Check what can be checked without looking at the rows."""
+    check_scoring_argument(search.scoring, several=True)
     _refuse_target(search.estimator, params)
     check_fit_params(search.estimator, dict(params), GIVEN)
     check_text(groups, "groups", X)

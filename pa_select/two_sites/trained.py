@@ -31,7 +31,11 @@ from pa_select.two_sites.score_of_units import (
     score_of_trials,
 )
 from pa_select.two_sites.site_adapter import cross_adapted
-from pa_select.utils.arrays import check_column, labels_of
+from pa_select.utils.arrays import (
+    check_column,
+    check_scoring_argument,
+    labels_of,
+)
 from pa_select.utils.estimators import named_estimators
 from pa_select.utils.frames import check_columns, some_of
 from pa_select.utils.messages import named_error
@@ -173,10 +177,7 @@ def _task(
     named: Mapping[str, Any], y: Array, scoring: str | Scorer | None
 ) -> tuple[Classification | Regression, Array, Scorer]:
     """Return what the engine asks of the estimators, their labels, and the scorer."""
-    if not (scoring is None or isinstance(scoring, str) or callable(scoring)):
-        raise TypeError(
-            f"scoring: expected one scorer, by name or callable, got a {type(scoring).__name__}."
-        )
+    check_scoring_argument(scoring)
     task: Classification | Regression = Classification()
     if _are_regressors(named):
         if y.dtype.kind not in "biuf":

@@ -39,6 +39,7 @@ from pa_select import (
     PASearchCV,
     expected_score,
     expected_scorer,
+    plan_pairs,
     within_one_standard_error,
 )
 
@@ -203,7 +204,10 @@ def share(y, predicted):
     [
         (lambda: expected_scorer(A[:, :5], B[:, :5]), r"X_a: expected rows of shape \(13,\)"),
         (lambda: expected_scorer, "the function expected_scorer called as a scorer"),
-        (lambda: expected_scorer(A, B, scoring="nope"), "'nope' is not a valid scoring value"),
+        (
+            lambda: expected_scorer(A, B, scoring="nope"),
+            "scoring: expected the name of .* got 'nope'",
+        ),
         (lambda: expected_scorer(A, B, "accuracy"), "expected two samples, got 3 arguments"),
         (lambda: expected_scorer(np.where(A > 3, np.nan, A), B), "X_a: expected no missing"),
         (lambda: expected_scorer(A, B, scoring=["accuracy"]), "expected one scorer, by name"),
@@ -324,6 +328,48 @@ def test_a_metric_of_regressors_may_not_be_defined_for_constant_errors():
     assert np.isfinite(search.best_score_)
     ours = PASearchCV(Ridge(), {}, scoring=scoring, cv=3).fit(X[50:], y[50:], paired=pairs)
     assert np.isfinite(ours.expected_score_)
+
+
+FITTED = LogisticRegression().fit(V, v)
+
+
+@pytest.mark.parametrize(
+    ("scoring", "message"),
+    [
+        (
+            "accuracy_",
+            "scoring: expected the name of a metric .* got 'accuracy_'. Did you mean 'accur",
+        ),
+        ("neg_log_los", "scoring: .* got 'neg_log_los'. Did you mean 'neg_log_loss'"),
+        ("qqqqq", r"scoring: .* got 'qqqqq'. sklearn.metrics.get_scorer_names\(\) has them"),
+        (accuracy_score, r"scoring: expected a scorer, got .* give make_scorer\(accuracy_score"),
+        (3, "scoring: expected (one scorer|scorers), by name or callable, got a int"),
+        ({"a": "accuracy_"}, r"scoring\['a'\]: .* Did you mean 'accur|one scorer, .* got a dict"),
+        (
+            ["accuracy", "f1_marco"],
+            r"scoring\[1\]: .* Did you mean 'f1_macro'|one scorer, .* list",
+        ),
+    ],
+)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda scoring: expected_score(FITTED, A, B, V, v, scoring=scoring),
+        lambda scoring: expected_score(None, A, B, V, v, scoring=scoring),
+        lambda scoring: expected_scorer(A, B, scoring=scoring),
+        lambda scoring: plan_pairs(FITTED, A, B, V, v, scoring=scoring),
+        lambda scoring: PACommittee.from_models([FITTED], V, v, scoring=scoring),
+        lambda scoring: PASearchCV(Unfitted(), GRID, scoring=scoring).fit(V, v, paired=(A, B)),
+        lambda scoring: PARandomizedSearchCV(Unfitted(), GRID, scoring=scoring).fit(V, v),
+        lambda scoring: PACommittee(PASearchCV(Unfitted(), GRID, scoring=scoring)).fit(V, v),
+        lambda scoring: PACommittee(GridSearchCV(Unfitted(), GRID, scoring=scoring)).fit(V, v),
+    ],
+)
+def test_a_misspelt_metric_is_refused_before_any_work(call, scoring, message):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises((TypeError, ValueError), match=message):
+            call(scoring)
 
 
 def share_with_several(y, predicted, sample_weight=None):
