@@ -59,6 +59,8 @@ _FEWEST_ROWS_PER_CLASS, _FEW_ROWS = 2, 20
 class ExpectedScore(NamedTuple):
     """The expected score of one model at the other site, with its error.
 
+    It prints the score with its standard error, and its interval if there is one.
+
     Attributes
     ----------
     score : float
@@ -102,9 +104,9 @@ class ExpectedScore(NamedTuple):
     >>> X, y = shuffle(*load_wine(return_X_y=True), random_state=0)
     >>> model = GaussianNB().fit(X[:60], y[:60])
     >>> found = expected_score(model, X[120:], 1.1 * X[120:], X[60:120], y[60:120])
-    >>> found.n_pairs, found.low < found.score < found.high
-    (58, True)
-    >>> found.score < found.validation_score
+    >>> found
+    ExpectedScore(score=0.9035 +- 0.045, low=0.7714, high=1, validation_score=0.9333, n_pairs=58)
+    >>> found.low < found.score < found.validation_score
     True
     """
 
@@ -119,6 +121,13 @@ class ExpectedScore(NamedTuple):
     change: float = float("nan")
     change_standard_error: float = float("nan")
     difference_standard_error: float = 0.0
+
+    def __repr__(self) -> str:
+        interval = f"low={self.low:.4g}, high={self.high:.4g}, " if self.low == self.low else ""
+        return (
+            f"ExpectedScore(score={self.score:.4g} +- {self.standard_error:.2g}, {interval}"
+            f"validation_score={self.validation_score:.4g}, n_pairs={self.n_pairs})"
+        )
 
 
 def estimates(
