@@ -14,12 +14,13 @@ from sklearn.exceptions import FitFailedWarning
 from pa_select.agreement.solved_problems import PooledPairs, pooled_agreement
 from pa_select.model_selection import PASearchCV
 from pa_select.model_selection.choice import choose, explain
-from pa_select.model_selection.evaluation import with_parameters
+from pa_select.model_selection.evaluation import undefined, with_parameters
 from pa_select.model_selection.kinds.kind_of import DEFAULT_PAIRING, Pairing
 from pa_select.model_selection.plan import Plan
 from pa_select.model_selection.rules import DEFAULT, Selection
 from pa_select.model_selection.split_scores import Outcome, fit_and_score_split
 from pa_select.model_selection.table_columns import metric_columns, ranks
+from pa_select.utils.estimators import is_number
 from pa_select.utils.messages import optional_import
 from pa_select.utils.typing import (
     Adapter,
@@ -151,6 +152,8 @@ def agreement_objective(
     plan = Plan(search, X, y, dict(fit_params or {}), **given, groups=groups)
     if not plan.of_regressors and len(plan.labels) < 2:
         raise ValueError(f"y: expected at least two classes, got only {plan.labels[0]}.")
+    if not callable(space) and all(map(_is_of_numbers, space.values())):
+        plan.kind.check_candidates([estimator])  # no trial differs in what it takes
     return AgreementObjective(search, plan, space)
 
 
@@ -212,7 +215,7 @@ class AgreementObjective:
             outcomes[split] = fit_and_score_split(
                 estimator, parameters, plan.splits[split], plan.data
             )
-            failure = self._failure(outcomes[split])
+            failure = self._failure(outcomes[split], split)
             if failure is not None:
                 return self._failed(trial, failure, n_values)
             # Optuna prunes only trials of one value. The last step gives the value itself.
@@ -276,7 +279,7 @@ class AgreementObjective:
         if not trials:
             raise ValueError(
                 "study: expected a finished trial of this objective, got none among "
-                f"{len(study.trials)}."
+                f"{len(study.trials)}.{_first_failure(study)}"
             )
         rows = [trial.user_attrs["cv_results"] for trial in trials]
         # The rows lack values that are nan.
@@ -334,14 +337,13 @@ class AgreementObjective:
         estimator = with_parameters(self.search.estimator, parameters)
         return estimator.fit(data.samples[0], data.y_to_fit, **data.fit_params)
 
-    def _failure(self, outcome: Outcome) -> str | None:
+    def _failure(self, outcome: Outcome, split: int) -> str | None:
         """Return why there is no agreement or no score, or None."""
         error = outcome.fit_error or outcome.score_error
         if error is not None:
             return error.strip().splitlines()[-1]
-        scores = outcome.test_scores
-        score = scores[self.metric] if isinstance(scores, dict) else scores
-        return None if np.isfinite(score) else f"{self.metric} is {score}."
+        why = outcome.metric_errors.get(self.metric)
+        return None if why is None else undefined(self.metric, split, why)
 
     def _agreement_so_far(self, outcomes: list[Outcome | None], split: int) -> float | None:
         """Return the agreement of the pairs that both models scored; None if none is new."""
@@ -372,7 +374,8 @@ class AgreementObjective:
             columns |= metric_columns(name, np.array(values, dtype=np.float64))
         of_agreements, agreements = self.plan.agreement_columns(stacks)
         columns |= of_agreements
-        columns |= self.plan.comparison.expected(stacks, columns, self.metric).columns
+        expected = self.plan.comparison.expected(stacks, columns, self.metric)
+        columns |= expected.columns
         columns["mean_fit_time"] = [np.mean([outcome.fit_time for outcome in outcomes])]
         row = {
             name: getattr(values[0], "tolist", lambda value=values[0]: value)()
@@ -381,8 +384,9 @@ class AgreementObjective:
         }
         known = {name: value for name, value in row.items() if value == value}
         if self.plan.kind.sites:
-            expected = f"expected_{self.metric}"
-            return known, None if expected in known else f"{expected} is nan."
+            name = f"expected_{self.metric}"
+            why = f": {expected.errors[0]}" if expected.errors else ""
+            return known, None if name in known else f"{name} is nan{why}"
         failure = agreements.failures.get(0, "no agreement")
         return known, None if "agreement" in known else failure
 
@@ -414,6 +418,15 @@ class AgreementObjective:
         return value if n_values == 1 else (value, value)
 
 
+def _first_failure(study: Study) -> str:
+    failed = [trial for trial in study.trials if "failure" in trial.user_attrs]
+    if not failed:
+        return ""
+    return (
+        f" Trial {failed[0].number} failed: {failed[0].user_attrs['failure'].removesuffix('.')}."
+    )
+
+
 def _check_space(space: object) -> None:
     if callable(space):
         return
@@ -427,6 +440,10 @@ def _check_space(space: object) -> None:
             raise TypeError(
                 f"space[{name!r}]: expected one of Optuna's distributions, got {distribution!r}."
             )
+
+
+def _is_of_numbers(distribution: Any) -> bool:
+    return all(map(is_number, getattr(distribution, "choices", ())))
 
 
 def _suggest(trial: Any, name: str, distribution: Any) -> Any:

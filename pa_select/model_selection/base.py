@@ -28,6 +28,7 @@ from pa_select.model_selection.evaluation import (
     ONE_METRIC,
     check_refit_of_one_metric,
     check_some_succeeded,
+    different_candidates,
     evaluate,
     first_failure,
     metrics_of,
@@ -145,6 +146,8 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
         "tol": [Interval(numbers.Real, 0, None, closed="neither")],
         "memory": [str, os.PathLike, HasMethods(["cache"]), None],
         "return_fold_scores": ["boolean"],
+        # Refused by their own messages.
+        "scoring": "no_validation",
         "adapter": "no_validation",
         "reference": "no_validation",
     }
@@ -243,7 +246,8 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
         **params : dict
             Passed on to the estimator's ``fit``, the scorer and the splitter as in
             GridSearchCV. ``sample_weight`` also weights the pairs: the weight of a pair is
-            the geometric mean of the weights of its rows.
+            the geometric mean of the weights of its rows. With pairs it weights the scores of
+            labelled rows, as in GridSearchCV, and their calibration; each pair counts once.
 
         Returns
         -------
@@ -281,6 +285,7 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
         if not candidate_params:
             name = "param_grid" if hasattr(self, "param_grid") else "n_iter"
             raise ValueError(f"{name}: expected at least one candidate, got none.")
+        plan.kind.check_candidates(different_candidates(candidate_params, self.estimator))
         # A rule of the user's own may ask for metrics or parameters that this search lacks.
         if not isinstance(selection_of(self), str):
             rule._check_before(metrics_of(self.scoring), candidate_params)
@@ -356,19 +361,21 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
         warn_of_failed_agreements(agreements.failures, params, self.error_score)
         if not plan.of_regressors:
             self.agreement_terms_ = agreements.terms
+        metric = first_metric(self, table) if self.multimetric_ else "score"
         failures = [
-            first_failure(of_candidate, agreements.failures.get(candidate), plan.of_regressors)
+            first_failure(
+                of_candidate, metric, agreements.failures.get(candidate), plan.of_regressors
+            )
             for candidate, of_candidate in enumerate(outcomes)
         ]
         table["n_failed_splits"] = np.array([n for n, _ in failures])
-        metric = first_metric(self, table) if self.multimetric_ else "score"
         # Kept before the choice, since a rule may raise.
         self._keep(plan, outcomes, metric)
         self.cv_results_ = table
         tests = [test for _, test in plan.training_and_test_rows]
         sites = plan.kind.sites_of_rows
         check_some_succeeded(
-            self.estimator, table, metric, failures[0][1], plan.data, tests, sites
+            self.estimator, table, metric, failures[0][1], plan.data, outcomes[0], tests, sites
         )
         # Needs the errors of the scores, which are columns by now; the posterior needs what is
         # expected.
@@ -533,7 +540,8 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
         vote, self.committee_score_ = plan.vote(stacks, committee), np.nan
         if vote is not None:
             try:
-                self.committee_score_ = float(vote.scores(committee.scorer_, metric).mean())
+                given = committee.scorer_, metric, plan.data.score_weight(metric)
+                self.committee_score_ = float(vote.scores(*given).mean())
             except Exception as error:  # a scorer of the user's may look at more than predictions
                 warn_caller(
                     "scoring: expected a scorer of predictions, got one that cannot score those "

@@ -24,7 +24,6 @@ from pa_select.model_selection.candidate_posterior import (
 )
 from pa_select.model_selection.committee_checks import (
     check_classes,
-    check_metric,
     check_params,
     check_scores,
     check_some_score,
@@ -35,7 +34,7 @@ from pa_select.model_selection.committee_fits import Job, fit_member, warn_of_ne
 from pa_select.model_selection.committee_vote import beta_of, sum_of, towards_best, vote
 from pa_select.model_selection.evaluation import ONE_METRIC, metrics_of, with_parameters
 from pa_select.model_selection.split_scores import Parallel
-from pa_select.model_selection.splits import Split
+from pa_select.model_selection.splits import Split, params_of_rows
 from pa_select.model_selection.table_columns import first_metric
 from pa_select.scores.candidate_posterior import (
     CandidatePosterior,
@@ -46,7 +45,10 @@ from pa_select.scores.candidate_posterior import (
 )
 from pa_select.scores.class_scores import align_classes
 from pa_select.scores.precomputed import RecordedRegressor, one_column
-from pa_select.utils.arrays import check_column
+from pa_select.utils.arrays import (
+    check_column,
+    check_scoring_argument,
+)
 from pa_select.utils.estimators import SavedWithVersions
 from pa_select.utils.messages import keeps_warnings
 from pa_select.utils.sklearn_private import (
@@ -55,7 +57,6 @@ from pa_select.utils.sklearn_private import (
     HasMethods,
     Interval,
     StrOptions,
-    _check_method_params,
     _fit_context,
     _num_samples,
 )
@@ -288,8 +289,7 @@ class PACommittee(
         """Fit the search, and then the members."""
         check_params(search, params)
         X, y = indexable(X, y)
-        # As in GridSearchCV: values for each row become arrays that splits can index.
-        params = _check_method_params(X, params=params)
+        params = params_of_rows(X, params)
         routed = search._get_routed_params_for_fit(params)
         splitter = check_cv(search.cv, y, classifier=is_classifier(search.estimator))
         splits = list(splitter.split(X, y, **routed.splitter.split))
@@ -544,7 +544,7 @@ class PACommittee(
         """
         committee = cls(min_weight=min_weight)
         committee._validate_params()
-        check_metric(scoring)
+        check_scoring_argument(scoring)
         labels = check_column(y, _num_samples(X), "y")
         if len(labels) < 2:
             raise ValueError(f"X: expected at least two labelled rows, got {len(labels)}.")

@@ -14,7 +14,10 @@ from pa_select.model_selection.evaluation import ONE_METRIC, check_only_metric, 
 from pa_select.model_selection.kinds.kind_of import ARGUMENTS
 from pa_select.model_selection.splits import check_fit_params, takes_parameter
 from pa_select.scores.precomputed import RecordedClassifier, RecordedRegressor
-from pa_select.utils.arrays import check_column
+from pa_select.utils.arrays import (
+    check_column,
+    check_scoring_argument,
+)
 from pa_select.utils.estimators import named_estimators
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _num_samples
@@ -44,7 +47,9 @@ def checked_search(search: Any, metric: str | None) -> Any:
             "search: expected a cv that can be read several times, such as list(cv), got a "
             f"{type(search.cv).__name__}."
         )
-    known = metrics_of(getattr(search, "scoring", None))
+    scoring = getattr(search, "scoring", None)
+    check_scoring_argument(scoring, several=True)
+    known = metrics_of(scoring)
     if known == ONE_METRIC:
         check_only_metric(metric)
     elif known is not None and (search.refit if metric is None else metric) not in known:
@@ -73,15 +78,6 @@ def check_classes(y: Any) -> None:
     if y is not None:  # without labels the estimator says what it needs
         check_column(y, _num_samples(y), "y")
         check_classification_targets(y)
-
-
-def check_metric(scoring: Any) -> None:
-    """Refuse several metrics."""
-    if not (scoring is None or isinstance(scoring, str) or callable(scoring)):
-        raise TypeError(
-            "scoring: expected the name of a metric, a scorer or None, got "
-            f"{type(scoring).__name__}."
-        )
 
 
 def check_scores(defined: Sequence[Floats], n_pairs: int, n_rows: int) -> None:

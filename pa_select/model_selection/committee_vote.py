@@ -148,12 +148,13 @@ class CommitteeVote:
     def _sample(self, sample: int, candidate: int) -> int:
         return int(self.judged[sample][candidate]) if sample in self.judged else sample
 
-    def scores(self, scorer: Scorer, metric: str) -> Floats:
-        """Return the metric of the votes for the test rows of each split."""
+    def scores(self, scorer: Scorer, metric: str, weight: Array | None = None) -> Floats:
+        """Return the metric of the votes for each split's test rows; weights are of all rows."""
         scores = []
         for split, test in enumerate(self.folds):
             known = self._voted(split, SAMPLE_X)
             rows = np.searchsorted(self.scored_rows[split][SAMPLE_X], test)
-            score = scorer(known, row_numbers(rows), self.y[test])
+            given = {} if weight is None else {"sample_weight": weight[test]}
+            score = scorer(known, row_numbers(rows), self.y[test], **given)
             scores.append(float(score[metric] if isinstance(score, Mapping) else score))
         return np.array(scores)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils import _safe_indexing
 from sklearn.utils.parallel import delayed
 
 from pa_select.model_selection.checkpoint import Checkpoint, NotKept
@@ -19,12 +18,11 @@ from pa_select.model_selection.split_scores import (
     fit_and_score_split,
 )
 from pa_select.model_selection.table_columns import scores_and_errors
+from pa_select.utils.estimators import is_number
 from pa_select.utils.messages import named_error, warn_caller
 from pa_select.utils.sklearn_private import (
     Callbacks,
-    _check_method_params,
     _MultimetricScorer,
-    _num_samples,
     _score,
 )
 from pa_select.utils.typing import Array, ErrorScore, Estimator, Ints, Scoring
@@ -74,11 +72,7 @@ def evaluate(
     pre_dispatch: int | str,
     verbose: int,
 ) -> Iterator[list[Outcome]]:
-    """Yield each candidate's outcomes, one for each split, as soon as all are finished.
-
-    Before any fit, candidates with parameters that the estimator lacks are refused.
-    """
-    _check_parameters(params, estimator)
+    """Yield each candidate's outcomes, one for each split, as soon as all are finished."""
     from tqdm.auto import tqdm
 
     kept: Any = None
@@ -198,19 +192,27 @@ def with_parameters(estimator: Estimator, parameters: dict[str, Any]) -> Estimat
     return candidate
 
 
-def _check_parameters(params: Sequence[dict[str, Any]], estimator: Estimator) -> None:
-    """Set the parameters of one candidate for each set of names, to find misspelt names."""
-    by_names = {frozenset(parameters): parameters for parameters in params}
-    for parameters in by_names.values():
-        with_parameters(estimator, parameters)
+def different_candidates(
+    params: Sequence[dict[str, Any]], estimator: Estimator
+) -> list[Estimator]:
+    """Return candidates of which each differs from the others in more than numbers.
+
+    Numbers do not decide which values a model takes. A name that the estimator lacks is an error.
+    """
+    candidates = {}
+    for parameters in params:
+        kind = frozenset((name, is_number(x) or id(x)) for name, x in parameters.items())
+        if kind not in candidates:
+            candidates[kind] = with_parameters(estimator, parameters)
+    return list(candidates.values())
 
 
 def first_failure(
-    outcomes: Sequence[Outcome], unsolved: str | None, of_regressors: bool
+    outcomes: Sequence[Outcome], metric: str, unsolved: str | None, of_regressors: bool
 ) -> tuple[int, str | None]:
     """Return the number of splits in which a candidate failed, and the first error.
 
-    `unsolved` says why there is no agreement although all scores are there.
+    `metric` is the score; `unsolved` says why there is no agreement although all scores are there.
     """
     messages = []
     for outcome in outcomes:
@@ -218,6 +220,9 @@ def first_failure(
             messages.append(outcome.fit_error.strip().splitlines()[-1])
     if messages:
         return len(messages), f"failed in {len(messages)} of {len(outcomes)} splits: {messages[0]}"
+    for split, outcome in enumerate(outcomes):
+        if metric in outcome.metric_errors:
+            return 0, undefined(metric, split, outcome.metric_errors[metric])
     errors = [outcome.score_error for outcome in outcomes if outcome.score_error is not None]
     if errors:
         return 0, f"no {_scores_in_words(of_regressors)}: {errors[0].splitlines()[0]}"
@@ -230,12 +235,14 @@ def check_some_succeeded(
     metric: str,
     message: str | None,
     data: Data,
+    outcomes: Sequence[Outcome],
     tests: Sequence[Ints],
     sites: Array | None,
 ) -> None:
     """Raise the first candidate's error if no candidate has a score; `message` is its failure.
 
-    `tests` are the test rows of the splits, and `sites` the environments or groups of all rows.
+    `outcomes` are its results, `tests` the test rows of the splits, and `sites` the environments
+    or groups of all rows.
     """
     score, _ = scores_and_errors(table, metric)
     if np.isfinite(score).any():
@@ -245,62 +252,42 @@ def check_some_succeeded(
     # Fitted once more, to all rows, where its own error is raised and not caught.
     first = with_parameters(estimator, table["params"][0])
     first.fit(X, y, **data.fit_params)
-    if message is None:
+    if message is None or any(metric in one.metric_errors for one in outcomes):
         try:
             _scored_again(first, data)
         except Exception as error:
             raise named_error(error, "scoring") from error
-        message = _undefined_split(first, table, metric, data, tests, sites)
+        message = _undefined_split(outcomes, metric, tests, sites)
     raise ValueError(
         f"No candidate has a finite {metric!r} in all splits. The first: "
         f"{(message or 'its scoring failed').removesuffix('.')}."
     )
 
 
-def _scored_again(fitted: Estimator, data: Data, rows: Ints | None = None) -> Any:
-    """Score an estimator on some rows, or all; the error passes, which the search made nan."""
-    scorer, X, y = data.scorer, data.samples[0], data.y
+def _scored_again(fitted: Estimator, data: Data) -> Any:
+    """Score an estimator on all rows; the error passes, which the search made nan."""
+    scorer, X = data.scorer, data.samples[0]
     if isinstance(scorer, _MultimetricScorer):
         scorer = _MultimetricScorer(scorers=scorer._scorers, raise_exc=True)
-    if rows is not None:
-        X, y = _safe_indexing(X, rows), _safe_indexing(y, rows)
-    params = _check_method_params(data.samples[0], data.score_params, rows)
-    return _score(fitted, X, y, scorer, params, "raise")
+    return _score(fitted, X, data.y, scorer, data.score_params, "raise")
 
 
 def _undefined_split(
-    first: Estimator,
-    table: dict[str, Any],
-    metric: str,
-    data: Data,
-    tests: Sequence[Ints],
-    sites: Array | None,
+    outcomes: Sequence[Outcome], metric: str, tests: Sequence[Ints], sites: Array | None
 ) -> str | None:
-    """Say in which split, and at which site, the first candidate has no score, and why."""
-    for split, test in enumerate(tests):
-        if np.isfinite(table[f"split{split}_test_{metric}"][0]):
+    """Say in which split, and at which site, a candidate has no score, and why."""
+    for split, (outcome, test) in enumerate(zip(outcomes, tests, strict=True)):
+        if metric not in outcome.metric_errors:
             continue
-        message = f"{metric!r} is not finite in split {split}"
         held_out = [] if sites is None else np.unique(np.asarray(sites)[test]).tolist()
-        if len(held_out) == 1:
-            message += f", which holds out {held_out[0]!r}"
-        classes = [] if data.of_regressors else np.unique(np.asarray(data.y)[test]).tolist()
-        if len(classes) == 1:
-            message += (
-                f": its {len(test)} test rows are all of class {classes[0]!r}, and a metric such "
-                "as roc_auc is not defined without rows of the other class. Leave such rows out, "
-                "join sites, or choose by another metric, such as 'accuracy'"
-            )
-            return message
-        rest = np.setdiff1d(np.arange(_num_samples(data.samples[0])), test)
-        try:
-            params = _check_method_params(data.samples[0], data.fit_params, rest)
-            X, y = (_safe_indexing(rows, rest) for rows in (data.samples[0], data.y_to_fit))
-            _scored_again(clone(first).fit(X, y, **params), data, test)
-        except Exception as error:
-            message += f" ({str(error).strip().removesuffix('.')})"
-        return message
+        where = f", which holds out {held_out[0]!r}" if len(held_out) == 1 else ""
+        return undefined(repr(metric), split, outcome.metric_errors[metric], where)
     return None
+
+
+def undefined(metric: str, split: int, why: str, where: str = "") -> str:
+    """Say that a metric is not finite in a split, and why if that is known."""
+    return f"{metric} is not finite in split {split}{where}{why and ': '}{why}"
 
 
 def warn_of_failed_agreements(

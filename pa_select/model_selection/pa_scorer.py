@@ -287,7 +287,7 @@ class PAScorer(_NoScorer, NoThreshold, SavedWithVersions, BaseEstimator):
             for number, rows in enumerate(plan.samples):
                 name = "views" if self.paired is None else f"paired[{number}]"
                 if rows is not X:
-                    check_not_missing(rows, X, name, estimator)
+                    check_not_missing(rows, X, name, [estimator])
         except ValueError as error:
             return stop_search(error, of_model=True)
         try:

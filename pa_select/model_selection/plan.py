@@ -50,6 +50,7 @@ from pa_select.model_selection.splits import (
     make_splits,
     n_disjoint,
     needs_groups,
+    params_of_rows,
     positions,
     takes_parameter,
 )
@@ -68,11 +69,17 @@ from pa_select.scores.candidate_posterior import (
 )
 from pa_select.scores.class_scores import refuse_doubles
 from pa_select.scores.precomputed import Stacks
-from pa_select.utils.arrays import are_rows, check_column, check_weight, is_dataset
+from pa_select.utils.arrays import (
+    are_rows,
+    check_column,
+    check_scoring_argument,
+    check_weight,
+    is_dataset,
+)
 from pa_select.utils.estimators import is_instance, refuse_loader, unwrapped
 from pa_select.utils.frames import check_row_order
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.sklearn_private import _check_method_params, _num_samples
+from pa_select.utils.sklearn_private import _num_samples
 from pa_select.utils.typing import (
     Array,
     Floats,
@@ -315,6 +322,7 @@ def _check_arguments(
     search: Search, X: Rows, params: Mapping[str, Any], groups: Groups, given: Mapping[str, Any]
 ) -> None:
     """Check what can be checked without looking at the rows."""
+    check_scoring_argument(search.scoring, several=True)
     _refuse_target(search.estimator, params)
     check_fit_params(search.estimator, dict(params), GIVEN)
     check_text(groups, "groups", X)
@@ -350,7 +358,7 @@ def _with_groups(
         params = params | {"groups": groups}
     elif groups is not None:
         groups = check_column(groups, _num_samples(X), "groups")
-    return groups, _check_method_params(X, params=params)
+    return groups, params_of_rows(X, params)
 
 
 def _groups_within(environments: Array | None, groups: Labels, n: int) -> Array | None:

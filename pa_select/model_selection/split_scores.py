@@ -10,9 +10,11 @@ from traceback import format_exc
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.utils import parallel
+from sklearn.utils.metadata_routing import get_routing_for_object
 
 from pa_select.model_selection.splits import Split
 from pa_select.scores.class_scores import comparable_scores
@@ -22,6 +24,7 @@ from pa_select.utils.messages import named_error
 from pa_select.utils.sklearn_private import (
     _check_method_params,
     _fit_and_score,
+    _MultimetricScorer,
     _num_samples,
     _safe_split,
     _score,
@@ -114,6 +117,19 @@ class Data:
         """The labels in the shape that the estimator's ``fit`` gets."""
         return self.y if self.column is None else self.column
 
+    def score_weight(self, metric: str) -> Array | None:
+        """Return the weights that scikit-learn's searches give a metric; None without."""
+        name, params = "sample_weight", self.score_params
+        if params and isinstance(self.scorer, _MultimetricScorer):
+            one = self.scorer._scorers[metric]
+            if get_config()["enable_metadata_routing"]:
+                taken = get_routing_for_object(one).consumes("score", params.keys())
+                name = next(iter(taken), "")
+            elif not one._accept_sample_weight():
+                name = ""
+        weight = params.get(name)
+        return None if weight is None else np.asarray(weight, dtype=np.float64)
+
     def __sizeof__(self) -> int:
         # A cluster looks at the size: it sends large objects once, not with each job.
         return sum(getattr(x, "nbytes", None) or getsizeof(x) for x in self.samples)
@@ -138,6 +154,8 @@ class Outcome:
     #: The error if a fitted model has no class scores: one line, and the whole traceback.
     score_error: str | None = None
     score_traceback: str | None = None
+    #: Why metrics are not finite on the test rows, by name; empty texts where it is not known.
+    metric_errors: dict[str, str] = field(default_factory=dict)
 
 
 def fit_and_score_split(
@@ -185,6 +203,9 @@ def fit_and_score_split(
     if outcome.fit_error is None:
         fitted = result["estimator"]
         # While the model is at hand: only numbers leave the worker.
+        scores = outcome.test_scores
+        if not np.isfinite(list(scores.values()) if isinstance(scores, dict) else scores).all():
+            outcome.metric_errors = _metric_errors(fitted, scores, task.test, data)
         outcome.extra_scores = [_extra_scores(fitted, extra, task, data) for extra in task.extras]
         try:
             matrices, classes = _matrices(fitted, task, data)
@@ -197,6 +218,32 @@ def fit_and_score_split(
             outcome.score_error = f"{kind}: {error}"
             outcome.score_traceback = format_exc()
     return outcome
+
+
+def _metric_errors(fitted: Estimator, scores: Any, test: Ints, data: Data) -> dict[str, str]:
+    """Say why metrics are not finite; scikit-learn only warns of it."""
+    by_metric = scores if isinstance(scores, dict) else {"score": scores}
+    undefined = [name for name, score in by_metric.items() if not np.isfinite(score)]
+    rows, labels = _safe_split(fitted, data.samples[SAMPLE_X], data.y, test)
+    params = _check_method_params(data.samples[SAMPLE_X], data.score_params, test)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they were shown
+        try:
+            again = data.scorer(fitted, rows, labels, **params)
+        except Exception:
+            again = dict.fromkeys(undefined, format_exc())
+    classes, otherwise = [] if data.of_regressors else np.unique(labels).tolist(), ""
+    if len(classes) == 1:
+        otherwise = (
+            f"its {len(test)} test rows are all of class {classes[0]!r}, and a metric such as "
+            "roc_auc is not defined without rows of the other class. Leave such rows out, join "
+            "sites, or choose by another metric, such as 'accuracy'"
+        )
+    errors = again if isinstance(again, dict) else {}  # tracebacks; scores are numbers
+    texts = {name: errors[name] for name in undefined if isinstance(errors.get(name), str)}
+    return dict.fromkeys(undefined, otherwise) | {
+        name: text.strip().splitlines()[-1] for name, text in texts.items()
+    }
 
 
 def _extra_scores(fitted: Estimator, extra: Extra, task: SplitTask, data: Data) -> Any:

@@ -20,8 +20,10 @@ from sklearn.model_selection import (
 )
 from sklearn.utils.metadata_routing import get_routing_for_object
 
+from pa_select.utils.arrays import check_column
 from pa_select.utils.estimators import is_pipeline
 from pa_select.utils.messages import warn_caller
+from pa_select.utils.sklearn_private import _check_method_params, _num_samples
 from pa_select.utils.typing import Array, Groups, HasArray, Ints, Labels, Rows
 
 # What others call environments, without an s at the end.
@@ -58,6 +60,18 @@ def check_fit_params(estimator: Any, params: dict[str, Any], arguments: Sequence
             f"fit: expected {', '.join(arguments)} or a parameter of "
             f"{type(estimator).__name__}.fit, got {name!r}.{meant}"
         )
+
+
+def params_of_rows(X: Rows, params: dict[str, Any]) -> dict[str, Any]:
+    """Return parameters of ``fit`` as arrays that splits can index, as GridSearchCV does.
+
+    Weights may have the shape (n, 1), as labels may. Estimators would refuse it at each fit.
+    """
+    params = _check_method_params(X, params=params)
+    for name, value in params.items():
+        if name.endswith("sample_weight") and np.ndim(value) > 1:
+            params[name] = check_column(value, _num_samples(X), name)
+    return params
 
 
 def takes_parameter(estimator: Any, name: str, likely: bool) -> bool:

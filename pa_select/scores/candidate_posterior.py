@@ -302,7 +302,7 @@ def _repeated(splitter: Callable[..., Any], n_folds: int, y: Array) -> list[Ints
 
 def _scores_of_folds(
     scorer: Scorer, outputs: Sequence[Any], y: Array, folds: Sequence[Ints]
-) -> tuple[Floats, ValueError | None]:
+) -> tuple[Floats, Exception | None]:
     """Return the scores; nan, with the last error, where the metric is not defined."""
     by_fold, raised = np.full((len(folds), len(outputs)), np.nan), None
     with warnings.catch_warnings():
@@ -311,6 +311,6 @@ def _scores_of_folds(
             for model, output in enumerate(outputs):
                 try:
                     by_fold[number, model] = scorer(output, row_numbers(rows), y[rows])
-                except ValueError as error:
+                except Exception as error:  # whatever a metric of the user raises
                     raised = error
     return by_fold, raised

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -107,7 +108,8 @@ class Engine:
     metric; errors that are None are computed here. `metric` decides which models are the most
     accurate, and whether rows are adapted. A `reference` that is given is by the sample of the
     rows at the first site. If `errors` are a list, metrics that fail are nan, and what they raise
-    is added to it.
+    is added to it. `score_weights` are by metric, where it counts the labelled rows of regressors
+    with weights.
     """
 
     def __init__(
@@ -120,8 +122,13 @@ class Engine:
         metric: str,
         reference: str | Mapping[int, Floats] = "ensemble",
         errors: list[str] | None = None,
+        score_weights: Mapping[str, Floats] = MappingProxyType({}),
     ) -> None:
         self.task, self.scorers, self.labelled, self.models = task, scorers, labelled, models
+        # What a metric scores.
+        self._scored = {
+            name: labelled._replace(score_weight=score_weights.get(name)) for name in scorers
+        }
         self.metric, self.errors = metric, errors
         self.validation = {
             name: (
@@ -202,9 +209,9 @@ class Engine:
 
     def _units_of_rows(self) -> list[ScoreOfUnits | None]:
         """Return each model's score on the labelled rows, by the metric that decides."""
-        scorer = self.scorers[self.metric]
+        scorer, labelled = self.scorers[self.metric], self._scored[self.metric]
         return [
-            scored_rows(self.task, scorer, self.labelled, self.models.outputs(model, LABELLED))
+            scored_rows(self.task, scorer, labelled, self.models.outputs(model, LABELLED))
             for model in range(len(self.models))
         ]
 
@@ -263,15 +270,15 @@ class Engine:
         """Return the score of a model on labelled rows, given the mean over the splits."""
         if not np.isfinite(score):
             return score
-        return self.task.validated(
-            self.scorers[name], self.labelled, partial(self.models.outputs, model, LABELLED), score
-        )
+        outputs = partial(self.models.outputs, model, LABELLED)
+        return self.task.validated(self.scorers[name], self._scored[name], outputs, score)
 
     def error_of_score(self, name: str, model: int, score: float) -> float:
         """Return the standard error of a model's score on labelled rows."""
 
         def compute() -> list[Expectation]:
-            given = self.scorers[name], score, self.labelled, self.models.outputs(model, LABELLED)
+            outputs = self.models.outputs(model, LABELLED)
+            given = self.scorers[name], score, self._scored[name], outputs
             return [_UNKNOWN._replace(standard_error=error_of_score(self.task, *given))]
 
         return self._tried(name, 1, compute)[0].standard_error
@@ -358,7 +365,7 @@ class Engine:
             if np.isfinite(score) and np.isfinite(disagreement):
                 outputs = partial(self.models.outputs, model, LABELLED)
                 limits = self.task.interval(
-                    scorer, score, self.labelled, outputs, outputs_a, outputs_b
+                    scorer, score, self._scored[name], outputs, outputs_a, outputs_b
                 )
             ends |= {f"expected_{name}_low": limits[0], f"expected_{name}_high": limits[1]}
         return ends

@@ -11,7 +11,6 @@ import joblib
 import numpy as np
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.metrics import get_scorer
 
 from pa_select.scores.class_scores import cached_for_only
 from pa_select.two_sites.paired_rows import (
@@ -38,6 +37,7 @@ from pa_select.utils.arrays import (
     check_column,
     check_matrix,
     check_same_shape,
+    check_scoring_argument,
     labels_of,
     look_like_probabilities,
     stacked,
@@ -224,6 +224,7 @@ def expected_score(
     :doc:`/paired` judges a new version of a model by class scores, and :doc:`/regressors` has
     regressors.
     """
+    check_scoring_argument(scoring)
     if estimators is None:
         return _of_class_scores(X_a, X_b, X_val, y_val, scoring, adapter, reference, groups)
     X_a, X_b = check_pairs(X_a, X_b, adapter=adapter)
@@ -240,7 +241,7 @@ def expected_score(
         # Only now: a trained model may take missing values and not say so.
         for one in named_estimators(estimators).values():
             for name, rows in measured.items():
-                check_not_missing(rows, X_val, name, one, name_of_X="X_val")
+                check_not_missing(rows, X_val, name, [one], name_of_X="X_val")
         raise
     for message in [*warnings, *doubts_of_labels(expected, "X_val", "y_val")]:
         warn_caller(message)
@@ -381,7 +382,7 @@ class ExpectedScorer(NoThreshold, SavedWithVersions, BaseEstimator):
             return stopped
         try:
             for name, rows in (("X_a", X_a), ("X_b", X_b)):
-                check_not_missing(rows, X, name, estimator)
+                check_not_missing(rows, X, name, [estimator])
         except ValueError as error:
             stopped = stop_search(error, of_model=True)
             return stopped
@@ -491,9 +492,8 @@ def expected_scorer(
     if y:
         raise TypeError(f"expected_scorer: expected two samples, got {2 + len(y)} arguments.")
     # Wrong pairs, or a wrong metric, would make every fold of a search fail.
+    check_scoring_argument(scoring)
     check_pairs(X_a, X_b, adapter=adapter)
-    if isinstance(scoring, str):
-        get_scorer(scoring)
     scorer = ExpectedScorer(X_a, X_b, scoring, adapter)
     scorer._rows()  # once, and not in every process of a search
     return scorer

@@ -14,7 +14,10 @@ from pa_select.scores.precomputed import RecordedRegressor
 from pa_select.two_sites.paired_rows import aligned_pairs
 from pa_select.two_sites.site_adapter import cross_adapted
 from pa_select.two_sites.trained import ExpectedScore, estimates
-from pa_select.utils.arrays import as_numpy
+from pa_select.utils.arrays import (
+    as_numpy,
+    check_scoring_argument,
+)
 from pa_select.utils.sklearn_private import _num_samples
 from pa_select.utils.typing import (
     Adapter,
@@ -102,6 +105,7 @@ def plan_pairs(
     [(20, 0.06), (50, 0.04), (100, 0.03), (200, 0.02), (500, 0.02)]
     """
     sizes = checked_sizes(n_pairs)
+    check_scoring_argument(scoring)
     X_a, X_b = aligned_pairs(X_a, X_b, adapter=adapter)
     n = _num_samples(X_a)
     if n < 2:

@@ -170,7 +170,7 @@ def check_for_adapter(
     may_impute = not is_ridge and (not is_known or takes_missing(regressor))
     # It predicts the rows of a, of which no value may be missing.
     for rows, name in ((X_a, name_a), (X_b, name_b))[: 1 if may_impute else 2]:
-        refuse_not_finite(rows, name, regressor)
+        refuse_not_finite(rows, name, regressor, may_drop=name == name_b)
     if not is_ridge:
         return
     b, a = (list(getattr(rows, "columns", [])) for rows in (X_b, X_a))
@@ -185,18 +185,29 @@ def check_for_adapter(
         )
 
 
-def refuse_not_finite(rows: Rows, name: str, regressor: Any) -> None:
-    """Refuse missing or infinite values, which the regressor of an adapter does not take."""
+def refuse_not_finite(rows: Rows, name: str, regressor: Any, *, may_drop: bool = False) -> None:
+    """Refuse missing or infinite values, which the regressor of an adapter does not take.
+
+    The error says that an empty column may be dropped, if it may.
+    """
     values = _numbers(rows)
     if values is None or np.isfinite(values).all():
         return
     unknown = np.flatnonzero(~np.isfinite(values).all(axis=1))
     shown = ", ".join(map(str, unknown[:3])) + (", ..." if len(unknown) > 3 else "")
+    empty = np.flatnonzero(~np.isfinite(values).any(axis=0))
+    cure = (
+        "Leave these objects out at both sites, or impute in the adapter's pipeline, such as "
+        "make_pipeline(SimpleImputer(), Ridge()); X_a must not have missing values."
+    )
+    if len(empty) and may_drop:
+        cure = (
+            f"Column {empty[0]} has none. Drop this column: with an adapter {name} may have other "
+            "columns."
+        )
     raise ValueError(
         f"{name}: expected finite values for adapter={regressor!r}, got nan or infinite ones in "
-        f"{len(unknown)} of {len(values)} rows ({shown}). Leave these objects out at both "
-        "sites, or impute in the adapter's pipeline, such as make_pipeline(SimpleImputer(), "
-        "Ridge()); X_a must not have missing values."
+        f"{len(unknown)} of {len(values)} rows ({shown}). {cure}"
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,7 +17,13 @@ from sklearn.metrics import (
 )
 
 from pa_select.scores.precomputed import RecordedRegressor, joined, row_numbers
-from pa_select.two_sites.score_of_units import LabelledRows, ScoreOfUnits, best_score, scored_rows
+from pa_select.two_sites.score_of_units import (
+    LabelledRows,
+    ScoreOfUnits,
+    best_score,
+    score_of_trials,
+    scored_rows,
+)
 from pa_select.utils.sklearn_private import _PassthroughScorer
 from pa_select.utils.typing import Array, Floats, Ints, Predictor, Rows, Scorer
 
@@ -77,15 +83,16 @@ class Regression:
                 f"y: expected targets of a size between {1 / _LARGE:g} and {_LARGE:g}, got at "
                 f"most {largest:.3g}; give them in another unit."
             )
-        try:  # predictions that are no classes, even if all targets are integers
-            self.score(scorer, self.perfect(y, y), y)
-        except ValueError as error:
+        try:
+            score_of_trials(self, scorer, y, y)
+        except Exception as error:
             message = f"scoring: expected a metric of numbers, got {scoring or scorer!r}: {error}"
             raise ValueError(message) from error
 
-    def perfect(self, y: Array, classes: Array) -> RecordedRegressor:
-        """Return a regressor that nearly predicts the targets; its predictions are no classes."""
-        return RecordedRegressor(y + 0.25)
+    def trials(self, y: Array, classes: Array) -> Iterator[RecordedRegressor]:
+        """Yield regressors that nearly predict the targets; no prediction is a class."""
+        for error in (0, np.arange(len(y)) % 2):
+            yield RecordedRegressor(y + 0.25 * (1 + error))
 
     def score(self, scorer: Scorer, model: RecordedRegressor, y: Array) -> float:
         """Score a regressor on labelled rows."""
@@ -130,27 +137,38 @@ class Regression:
         return [model.predicted]
 
     def closed_form(
-        self, scorer: Scorer, labels: Floats, model: RecordedRegressor, *, is_counted: bool = True
+        self,
+        scorer: Scorer,
+        labels: Floats,
+        model: RecordedRegressor,
+        *,
+        is_counted: bool = True,
+        weight: Floats | None = None,
     ) -> ScoreOfUnits | None:
         """Score by the formula of a metric of scikit-learn; None if there is none for a scorer."""
         metric, options = getattr(scorer, "_score_func", None), getattr(scorer, "_kwargs", {})
         if isinstance(scorer, _PassthroughScorer):  # a regressor's own score
             metric = r2_score
+
+        def mean_of(values: Floats) -> ScoreOfUnits:
+            return ScoreOfUnits.of_mean(values.mean(axis=1), weight=weight)
+
         residuals = labels - model.predicted[:, None]
         if metric is mean_pinball_loss and set(options) <= {"alpha"}:
             above = options.get("alpha", 0.5)
             losses = np.where(residuals > 0, above, above - 1) * residuals
-            scored = ScoreOfUnits.of_mean(losses.mean(axis=1))
+            scored = mean_of(losses)
         elif options:
             return None
         elif metric is mean_absolute_error:
-            scored = ScoreOfUnits.of_mean(np.abs(residuals).mean(axis=1))
+            scored = mean_of(np.abs(residuals))
         elif metric in (mean_squared_error, root_mean_squared_error, r2_score):
-            scored = ScoreOfUnits.of_mean(np.square(residuals).mean(axis=1))
+            scored = mean_of(np.square(residuals))
             if metric is root_mean_squared_error:
                 scored = _root(scored)
             elif metric is r2_score:
-                spread = ScoreOfUnits.of_mean(np.square(labels - labels.mean()).mean(axis=1))
+                centre = np.average(labels.mean(axis=1), weights=weight)
+                spread = mean_of(np.square(labels - centre))
                 if spread.score == 0:
                     return None
                 share = scored.score / spread.score
@@ -189,12 +207,16 @@ class Regression:
     ) -> float:
         """Return the score on the labelled rows; R2 of the rows of all splits together.
 
-        The mean R2 of small splits is too low, since each compares with its own mean.
+        The mean R2 of small splits is too low, since each compares with its own mean. It counts
+        the rows with the weights of the metric.
         """
         if not _is_r2(scorer):
             return score
         model, tested = joined(outputs()), labelled.tested
-        return float(scorer(model, row_numbers(np.arange(len(tested))), labelled.y[tested]))
+        weight = labelled.score_weight
+        given = {} if weight is None else {"sample_weight": weight[tested]}
+        numbers = row_numbers(np.arange(len(tested)))
+        return float(scorer(model, numbers, labelled.y[tested], **given))
 
     def in_range(self, scorer: Scorer, score: float) -> float:
         """Return an expected score that the metric can have."""

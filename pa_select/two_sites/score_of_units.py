@@ -39,7 +39,10 @@ class LabelledRows(NamedTuple):
     y: Array
     rows: Sequence[Ints]
     groups: Array | None = None
+    #: The weights with which all rows calibrate.
     weight: Array | None = None
+    #: Those with which a metric of numbers counts them.
+    score_weight: Array | None = None
 
     @property
     def tested(self) -> Ints:
@@ -60,6 +63,14 @@ class LabelledRows(NamedTuple):
     def groups_of_units(self) -> Array | None:
         """The groups of the different rows; None if there are no groups."""
         return None if self.groups is None else self.groups[np.unique(self.tested)]
+
+    @property
+    def weight_of_rows(self) -> Floats | None:
+        """The weight of each scored row in a mean over the splits; None if the metric has none."""
+        if self.score_weight is None:
+            return None
+        of_splits = [self.score_weight[rows] / self.score_weight[rows].sum() for rows in self.rows]
+        return np.concatenate(of_splits)
 
     @property
     def weight_of_splits(self) -> Floats:
@@ -104,18 +115,31 @@ class ScoreOfUnits(NamedTuple):
         return cls(*means, any(of_parts))
 
     @classmethod
-    def of_mean(cls, terms: Floats, step: float = 0.0) -> ScoreOfUnits:
+    def of_mean(
+        cls, terms: Floats, step: float = 0.0, weight: Floats | None = None
+    ) -> ScoreOfUnits:
         """Return the mean of one term of each unit."""
-        mean = float(terms.mean())
-        return cls(mean, (terms - mean) / len(terms), step)
+        mean = float(np.average(terms, weights=weight))
+        share = 1 / len(terms) if weight is None else weight / weight.sum()
+        return cls(mean, share * (terms - mean), step)
 
     @classmethod
     def by_leaving_out(cls, score_of: Callable[[Ints], float], part: Ints) -> ScoreOfUnits:
-        """Leave out the parts of the rows in turn (jackknife); ``score_of`` takes row numbers."""
+        """Leave out the parts of the rows in turn (jackknife); ``score_of`` takes row numbers.
+
+        The error is not known if the metric is not defined without one of the parts.
+        """
+
+        def known(rows: Ints) -> float:
+            try:
+                return score_of(rows)
+            except Exception:  # the last row with an error may be missing
+                return math.nan
+
         score, n_parts = score_of(np.arange(len(part))), int(part.max()) + 1
         if n_parts < 2:
             return cls(score, np.zeros(1), of_parts=True)
-        without = np.array([score_of(np.flatnonzero(part != p)) for p in range(n_parts)])
+        without = np.array([known(np.flatnonzero(part != p)) for p in range(n_parts)])
         changes = (without.mean() - without) * (n_parts - 1) / n_parts
         return cls(score, changes, of_parts=True)
 
@@ -327,13 +351,35 @@ def scored_rows(
     would hide how much they vary.
     """
     model, tested = joined(outputs), labelled.tested
-    labels = task.known_labels(model, labelled.y[tested])
-    scored = task.closed_form(scorer, labels, model, is_counted=False)
+    labels, weight = task.known_labels(model, labelled.y[tested]), labelled.weight_of_rows
+    given = {} if weight is None else {"weight": weight}
+    scored = task.closed_form(scorer, labels, model, is_counted=False, **given)
     if scored is None:
         return None
-    weighted = labelled.weight_of_splits * scored.contributions
+    weighted = scored.contributions
+    if weight is None:
+        weighted = labelled.weight_of_splits * weighted
     by_row: Floats = np.bincount(labelled.units, weighted).astype(np.float64)
     return scored._replace(contributions=by_row)
+
+
+def score_of_trials(task: Task, scorer: Scorer, y: Array, classes: Array) -> float:
+    """Return what predictions score by a metric, nan if it is not defined on these labels.
+
+    A metric may not be defined for predictions without an error, so that others are scored, too.
+    An error is raised if all of them fail.
+    """
+    score, failed = float("nan"), None
+    for model in task.trials(y, classes):
+        try:
+            score = task.score(scorer, model, y)
+        except Exception as error:  # whatever a metric of the user raises
+            failed = failed or error
+        if not np.isnan(score):
+            return score
+    if failed is not None:
+        raise failed
+    return score
 
 
 def error_of_score(
@@ -359,8 +405,11 @@ def error_of_score(
     if scored is not None:
         return scored.standard_error() * student_factor(scored.contributions)
 
+    weight = labelled.weight_of_rows
+
     def score_of(rows: Ints) -> float:
-        return float(scorer(model, row_numbers(rows), y[rows]))
+        given = {} if weight is None else {"sample_weight": weight[rows]}
+        return float(scorer(model, row_numbers(rows), y[rows], **given))
 
     if groups is None and len(tested) == labelled.n:
         part = parts_of(task.known_labels(model, y), *task.all_outputs(model))

@@ -24,11 +24,21 @@ from pa_select.two_sites.classification import Classification, doubt_of_lapses
 from pa_select.two_sites.engine import LABELLED, Engine, Output, SiteExpectation, reference_labels
 from pa_select.two_sites.paired_rows import aligned_pairs, doubt_of_classes
 from pa_select.two_sites.regression import Regression, doubt_of_sites
-from pa_select.two_sites.score_of_units import Differences, LabelledRows, check_reference
+from pa_select.two_sites.score_of_units import (
+    Differences,
+    LabelledRows,
+    check_reference,
+    score_of_trials,
+)
 from pa_select.two_sites.site_adapter import cross_adapted
-from pa_select.utils.arrays import check_column, labels_of
+from pa_select.utils.arrays import (
+    check_column,
+    check_scoring_argument,
+    labels_of,
+)
 from pa_select.utils.estimators import named_estimators
 from pa_select.utils.frames import check_columns, some_of
+from pa_select.utils.messages import named_error
 from pa_select.utils.typing import (
     Adapter,
     Array,
@@ -48,6 +58,8 @@ _FEWEST_ROWS_PER_CLASS, _FEW_ROWS = 2, 20
 
 class ExpectedScore(NamedTuple):
     """The expected score of one model at the other site, with its error.
+
+    It prints the score with its standard error, and its interval if there is one.
 
     Attributes
     ----------
@@ -92,9 +104,9 @@ class ExpectedScore(NamedTuple):
     >>> X, y = shuffle(*load_wine(return_X_y=True), random_state=0)
     >>> model = GaussianNB().fit(X[:60], y[:60])
     >>> found = expected_score(model, X[120:], 1.1 * X[120:], X[60:120], y[60:120])
-    >>> found.n_pairs, found.low < found.score < found.high
-    (58, True)
-    >>> found.score < found.validation_score
+    >>> found
+    ExpectedScore(score=0.9035 +- 0.045, low=0.7714, high=1, validation_score=0.9333, n_pairs=58)
+    >>> found.low < found.score < found.validation_score
     True
     """
 
@@ -109,6 +121,13 @@ class ExpectedScore(NamedTuple):
     change: float = float("nan")
     change_standard_error: float = float("nan")
     difference_standard_error: float = 0.0
+
+    def __repr__(self) -> str:
+        interval = f"low={self.low:.4g}, high={self.high:.4g}, " if self.low == self.low else ""
+        return (
+            f"ExpectedScore(score={self.score:.4g} +- {self.standard_error:.2g}, {interval}"
+            f"validation_score={self.validation_score:.4g}, n_pairs={self.n_pairs})"
+        )
 
 
 def estimates(
@@ -169,10 +188,7 @@ def _task(
     named: Mapping[str, Any], y: Array, scoring: str | Scorer | None
 ) -> tuple[Classification | Regression, Array, Scorer]:
     """Return what the engine asks of the estimators, their labels, and the scorer."""
-    if not (scoring is None or isinstance(scoring, str) or callable(scoring)):
-        raise TypeError(
-            f"scoring: expected one scorer, by name or callable, got a {type(scoring).__name__}."
-        )
+    check_scoring_argument(scoring)
     task: Classification | Regression = Classification()
     if _are_regressors(named):
         if y.dtype.kind not in "biuf":
@@ -199,9 +215,9 @@ def check_metric(estimator: Any, X: Rows, y: Labels | None, scoring: str | Score
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # they come with the score
-            score = task.score(scorer, task.perfect(y, classes), y)
-    except ValueError as error:
-        raise ValueError(f"scoring: {error}") from error
+            score = score_of_trials(task, scorer, y, classes)
+    except Exception as error:
+        raise named_error(error, "scoring") from error
     if np.isnan(score):  # the best value of a metric may be infinite
         raise ValueError(
             f"scoring: expected a metric that is defined on the labels of each fold, got "

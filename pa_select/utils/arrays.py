@@ -1,4 +1,4 @@
-"""What users give, converted and checked: numbers, class scores, labels, rows, and a device.
+"""What users give, converted and checked: numbers, scores, labels, rows, metrics, a device.
 
 Torch is not imported: scores may be arrays or tensors.
 """
@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from difflib import get_close_matches
 from numbers import Real
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -180,6 +182,45 @@ def check_weight_values(weight: Floats, name: str, *, may_be_zero: bool = False)
         total = weight.sum()
     if not 0 < total < np.inf and not (may_be_zero and total == 0):
         raise ValueError(f"{name}: expected a positive and finite sum, got {total}.")
+
+
+def check_scoring_argument(
+    scoring: object, name: str = "scoring", *, several: bool = False
+) -> None:
+    """Refuse what is no scorer: a misspelt name, a metric's function, or several of them.
+
+    `several`: a list or dict of scorers is one, too.
+    """
+    if several and isinstance(scoring, (list, tuple, set, Mapping)):
+        named = scoring if isinstance(scoring, Mapping) else dict(enumerate(scoring))
+        for key, one in named.items():
+            check_scoring_argument(one, f"{name}[{key!r}]")
+        return
+    if scoring is None:
+        return
+    if isinstance(scoring, str):
+        # Imported here: scores are checked without scikit-learn.
+        from sklearn.metrics import get_scorer_names
+
+        if scoring in (known := get_scorer_names()):
+            return
+        near = " or ".join(map(repr, get_close_matches(scoring, known, 3)))
+        advice = (
+            f"Did you mean {near}?" if near else "sklearn.metrics.get_scorer_names() has them."
+        )
+        raise ValueError(
+            f"{name}: expected the name of a metric of scikit-learn, got {scoring!r}. {advice}"
+        )
+    if not callable(scoring):
+        raise TypeError(
+            f"{name}: expected {'scorers' if several else 'one scorer'}, by name or callable, got "
+            f"a {type(scoring).__name__}."
+        )
+    if isinstance(scoring, FunctionType) and scoring.__module__.startswith("sklearn.metrics."):
+        raise TypeError(
+            f"{name}: expected a scorer, got the function {scoring.__name__}, which looks like it "
+            f"is a metric; give make_scorer({scoring.__name__}), or the name of a scorer."
+        )
 
 
 def is_dataset(rows: object) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from numbers import Real
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,11 @@ def is_instance(estimator: object, module: str, name: str) -> bool:
     """Call `isinstance` without an import: a module not yet imported has no instances."""
     home = sys.modules.get(module)
     return home is not None and isinstance(estimator, getattr(home, name))
+
+
+def is_number(value: object) -> bool:
+    """Whether the value of a parameter is a number, and no switch."""
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def is_pipeline(estimator: object) -> bool:

@@ -153,11 +153,11 @@ def check_not_missing(
     rows: Rows,
     X: Rows,
     name: str,
-    estimator: Model,
+    estimators: Sequence[Model],
     may_drop: bool = False,
     name_of_X: str = "X",
 ) -> None:
-    """Check that rows have no nan, or infinite values, if X has none and nobody takes them.
+    """Check that rows have no nan, or infinite values, if X has none and no estimator takes them.
 
     The error says that an empty column may be dropped, if it may.
     """
@@ -165,7 +165,7 @@ def check_not_missing(
         ("missing", "an imputer", _missing, takes_missing),
         ("infinite", "a step that bounds them", _infinite, takes_infinite),
     ):
-        found = None if takes(estimator) else wrong(rows)
+        found = None if any(map(takes, estimators)) else wrong(rows)
         if found is None or not found.any():
             continue
         of_X = wrong(X)
@@ -179,10 +179,12 @@ def check_not_missing(
         advice = f"Leave {which} out, or begin the estimator's pipeline with {cure}."
         if may_drop and found[:, column].all():
             advice = f"Drop this column: with an adapter {name} may have other columns."
+        who = f"{type(estimators[0]).__name__} does not take them"
+        if len(estimators) > 1:
+            who = "no candidate takes them"
         raise ValueError(
-            f"{name}: expected no {kind} values, since {name_of_X} has none and "
-            f"{type(estimator).__name__} does not take them, got {got} in row {row}, column "
-            f"{where}. {advice}"
+            f"{name}: expected no {kind} values, since {name_of_X} has none and {who}, got {got} "
+            f"in row {row}, column {where}. {advice}"
         )
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 import traceback
-from numbers import Real
 from types import FrameType
 from typing import Any, NamedTuple
+
+from pa_select.utils.estimators import is_number
 
 
 class NoScore(NamedTuple):
@@ -62,7 +63,7 @@ def _may_be_of_candidate(error: Exception, frame: FrameType | None) -> bool:
         frame = frame.f_back
     parameters = (frame and frame.f_locals.get("parameters")) or {}
     # Numbers do not decide which methods a model has, or whether it takes missing values.
-    return any(isinstance(x, bool) or not isinstance(x, Real) for x in parameters.values())
+    return not all(map(is_number, parameters.values()))
 
 
 def called_as_scorer(what: str, instead: str) -> NoScore:

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_wine
 from sklearn.exceptions import FitFailedWarning
+from sklearn.impute import SimpleImputer
 from sklearn.metrics import make_scorer
 from sklearn.model_selection import StratifiedKFold
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import Pipeline
 
 optuna = pytest.importorskip("optuna")
 
@@ -184,7 +186,41 @@ def test_a_trial_without_an_expected_score_fails_alone():
     with pytest.warns(FitFailedWarning, match="no expected score: expected_score is nan"):
         study.optimize(objective, n_trials=1)
     assert study.trials[0].value == -1
-    assert study.trials[0].user_attrs["failure"] == "expected_score is nan."
+    failure = study.trials[0].user_attrs["failure"]
+    assert failure.startswith("expected_score is nan: score: ")
+    assert "no luck" in failure
+
+
+def undefined_for_blind(y, predicted):
+    return np.ptp(predicted) and float(np.mean(y == predicted)) or 1 // 0
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("given", [{"paired": TWICE}, {"views": drift}])
+@pytest.mark.filterwarnings("ignore:Scoring failed", "ignore:paired", "ignore:Trial")
+def test_a_trial_without_a_score_says_why(several, given):
+    scoring = make_scorer(undefined_for_blind)
+    options = {
+        "cv": 3,
+        "scoring": {"own": scoring, "accuracy": "accuracy"} if several else scoring,
+    }
+    if "paired" in given:
+        options["scoring"] = {"own": "roc_auc", "accuracy": "accuracy"} if several else "roc_auc"
+    grid = {"var_smoothing": [1e-9, 1e30]}
+    space = {"var_smoothing": CategoricalDistribution(grid["var_smoothing"])}
+    study = over_grid(
+        agreement_objective(GaussianNB(), space, X, Y, **given, **options), grid=grid
+    )
+    failed = [trial for trial in study.trials if trial.state == TrialState.FAIL]
+    message = f"{'own' if several else 'score'} is not finite in split 0: "
+    message += "ValueError: multi_class" if "paired" in given else "ZeroDivisionError: integer div"
+    assert len(failed) == (2 if "paired" in given else 1)
+    for trial in failed:
+        assert trial.user_attrs["failure"].startswith(message)
+    if "paired" in given:
+        objective = agreement_objective(GaussianNB(), space, X, Y, **given, **options)
+        with pytest.raises(ValueError, match=f"among 2. Trial 0 failed: {message}"):
+            objective.best_trial(study)
 
 
 def test_expected_scores_cannot_be_pruned():
@@ -419,3 +455,26 @@ def test_the_chosen_net_learns_targets_in_a_column():
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "Using a target size")
         objective.best_estimator(study)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_trial_that_does_not_take_missing_values_fails_alone():
+    shifted = drift(X[:60])
+    paired = X[:60] + 1e-3, np.where(shifted > np.quantile(shifted, 0.9), np.nan, shifted)
+    model = Pipeline([("imputer", "passthrough"), ("model", GaussianNB())])
+    kinds = ["passthrough", "impute"]
+
+    def steps(trial):
+        impute = trial.suggest_categorical("imputer", kinds) == "impute"
+        return {"imputer": SimpleImputer() if impute else "passthrough"}
+
+    objective = agreement_objective(model, steps, X[60:], Y[60:], paired=paired, cv=3)
+    study = over_grid(objective, grid={"imputer": kinds})
+    assert [t.state for t in sorted(study.trials, key=lambda t: t.params["imputer"])] == [
+        TrialState.COMPLETE,
+        TrialState.FAIL,
+    ]
+    # Here no trial takes them.
+    space = {"model__var_smoothing": FloatDistribution(1e-9, 1.0, log=True)}
+    with pytest.raises(ValueError, match=r"paired\[1\]: expected no missing values"):
+        agreement_objective(model, space, X[60:], Y[60:], paired=paired, cv=3)

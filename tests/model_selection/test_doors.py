@@ -7,10 +7,15 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_diabetes, load_digits, load_wine
 from sklearn.dummy import DummyClassifier
-from sklearn.ensemble import BaggingClassifier, IsolationForest, VotingClassifier
+from sklearn.ensemble import (
+    BaggingClassifier,
+    HistGradientBoostingClassifier,
+    IsolationForest,
+    VotingClassifier,
+)
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -35,10 +40,12 @@ from torch.utils.data import TensorDataset
 from pa_select import (
     GuardedSelection,
     PACommittee,
+    PARandomizedSearchCV,
     PAScorer,
     PASearchCV,
     expected_score,
     expected_scorer,
+    plan_pairs,
     within_one_standard_error,
 )
 
@@ -86,6 +93,31 @@ def test_labels_as_a_column(column):
             for labels in (y, column(y))
         )
         np.testing.assert_allclose(other, same)
+
+
+@pytest.mark.parametrize("column", [lambda w: w[:, None], lambda w: pd.DataFrame({"w": w})])
+def test_weights_as_a_column(column):
+    weight, piped = np.arange(len(v)) % 3 + 1.0, Pipeline([("model", MODEL)])
+    steps = {"model__C": GRID["C"]}
+    calls = [
+        lambda w: PASearchCV(MODEL, GRID, cv=3, tol=0.1).fit(V, v, paired=(A, B), sample_weight=w),
+        lambda w: PASearchCV(MODEL, GRID, cv=3, tol=0.1).fit(V, v, sample_weight=w),
+        lambda w: PASearchCV(piped, steps, cv=3, tol=0.1).fit(V, v, model__sample_weight=w),
+        lambda w: PACommittee(GridSearchCV(MODEL, GRID, cv=3)).fit(V, v, sample_weight=w),
+        lambda w: PAScorer(views=np.tanh)(MODEL.fit(V, v), V, v, sample_weight=w),
+    ]
+    for call in calls:
+        found, of_column = (
+            getattr(one, "cv_results_", getattr(getattr(one, "search_", None), "cv_results_", one))
+            for one in map(call, (weight, column(weight)))
+        )
+        if isinstance(found, dict):
+            found, of_column = (x["mean_test_score"] for x in (found, of_column))
+        np.testing.assert_allclose(of_column, found, rtol=1e-12)
+    for wrong in (np.ones((len(v), 2)), np.ones((1, len(v)))):
+        for search in (PASearchCV(Unfitted(), GRID), PACommittee(GridSearchCV(Unfitted(), GRID))):
+            with pytest.raises(ValueError, match=r"sample_weight: expected shape \(128,\), got"):
+                search.fit(V, v, sample_weight=wrong)
 
 
 def test_predictions_as_a_column():
@@ -178,7 +210,10 @@ def share(y, predicted):
     [
         (lambda: expected_scorer(A[:, :5], B[:, :5]), r"X_a: expected rows of shape \(13,\)"),
         (lambda: expected_scorer, "the function expected_scorer called as a scorer"),
-        (lambda: expected_scorer(A, B, scoring="nope"), "'nope' is not a valid scoring value"),
+        (
+            lambda: expected_scorer(A, B, scoring="nope"),
+            "scoring: expected the name of .* got 'nope'",
+        ),
         (lambda: expected_scorer(A, B, "accuracy"), "expected two samples, got 3 arguments"),
         (lambda: expected_scorer(np.where(A > 3, np.nan, A), B), "X_a: expected no missing"),
         (lambda: expected_scorer(A, B, scoring=["accuracy"]), "expected one scorer, by name"),
@@ -240,6 +275,126 @@ def test_a_metric_may_be_infinite_for_predictions_without_an_error():
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
 
+def share_of_first(y, predicted, sample_weight=None):
+    """The share of the first class among the errors, if there is an error."""
+    weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)
+    missed = weight * (np.asarray(y) != predicted)
+    return float(missed[np.asarray(y) == 0].sum()) / float(missed.sum())
+
+
+def nan_without_errors(y, predicted, sample_weight=None):
+    return np.nan if (y == predicted).all() else share_of_first(y, predicted, sample_weight)
+
+
+def spread_of_errors(y, predicted):
+    """The largest error in units of their standard deviation; an error if that is 0."""
+    errors = np.abs(np.asarray(y) - predicted)
+    return -float(errors.max()) / float(np.ptp(errors)) if np.ptp(errors) > 1e-9 else 1 // 0
+
+
+@pytest.mark.parametrize("metric", [share_of_first, nan_without_errors])
+def test_a_metric_may_not_be_defined_for_predictions_without_an_error(metric):
+    model, scoring = LogisticRegression(C=1e-3), make_scorer(metric)
+    search = of_theirs(expected_scorer(A, B, scoring=scoring), model, {})
+    assert 0 <= search.best_score_ <= 1
+    assert 0 <= of_ours(model, {}, scoring=scoring).expected_score_ <= 1
+    # A model with a single error has a score, and no error of it.
+    alone = Nearly().fit(V, v)
+    found = expected_score(alone, A, B, V[50:], v[50:], scoring=scoring)
+    assert np.isfinite(found.score)
+    assert np.isnan(found.standard_error)
+    models = [alone, Nearly(6).fit(V, v)]
+    assert PACommittee.from_models(models, V[50:], v[50:], scoring=scoring).weights_.sum() == 1
+
+
+class Nearly(KNeighborsClassifier):
+    """Misses the first rows of V[50:], and no other row that it was fitted to."""
+
+    def __init__(self, n_missed=1):
+        super().__init__(n_neighbors=1)
+        self.n_missed = n_missed
+
+    def predict_proba(self, X):
+        known = super().predict_proba(X)
+        for row in V[50:][: self.n_missed]:
+            missed = (X == row).all(axis=1)
+            known[missed] = np.roll(known[missed], 1, axis=1)
+        return known
+
+    def predict(self, X):
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+
+def test_a_metric_of_regressors_may_not_be_defined_for_constant_errors():
+    X, y = load_diabetes(return_X_y=True)
+    pairs = X[:50], X[:50] + np.random.default_rng(0).normal(0, 0.02, (50, 10))
+    scoring = make_scorer(spread_of_errors)
+    scorer = expected_scorer(*pairs, scoring=scoring)
+    search = GridSearchCV(Ridge(), {}, scoring=scorer, cv=3).fit(X[50:], y[50:])
+    assert np.isfinite(search.best_score_)
+    ours = PASearchCV(Ridge(), {}, scoring=scoring, cv=3).fit(X[50:], y[50:], paired=pairs)
+    assert np.isfinite(ours.expected_score_)
+
+
+FITTED = LogisticRegression().fit(V, v)
+
+
+@pytest.mark.parametrize(
+    ("scoring", "message"),
+    [
+        (
+            "accuracy_",
+            "scoring: expected the name of a metric .* got 'accuracy_'. Did you mean 'accur",
+        ),
+        ("neg_log_los", "scoring: .* got 'neg_log_los'. Did you mean 'neg_log_loss'"),
+        ("qqqqq", r"scoring: .* got 'qqqqq'. sklearn.metrics.get_scorer_names\(\) has them"),
+        (accuracy_score, r"scoring: expected a scorer, got .* give make_scorer\(accuracy_score"),
+        (3, "scoring: expected (one scorer|scorers), by name or callable, got a int"),
+        ({"a": "accuracy_"}, r"scoring\['a'\]: .* Did you mean 'accur|one scorer, .* got a dict"),
+        (
+            ["accuracy", "f1_marco"],
+            r"scoring\[1\]: .* Did you mean 'f1_macro'|one scorer, .* list",
+        ),
+    ],
+)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda scoring: expected_score(FITTED, A, B, V, v, scoring=scoring),
+        lambda scoring: expected_score(None, A, B, V, v, scoring=scoring),
+        lambda scoring: expected_scorer(A, B, scoring=scoring),
+        lambda scoring: plan_pairs(FITTED, A, B, V, v, scoring=scoring),
+        lambda scoring: PACommittee.from_models([FITTED], V, v, scoring=scoring),
+        lambda scoring: PASearchCV(Unfitted(), GRID, scoring=scoring).fit(V, v, paired=(A, B)),
+        lambda scoring: PARandomizedSearchCV(Unfitted(), GRID, scoring=scoring).fit(V, v),
+        lambda scoring: PACommittee(PASearchCV(Unfitted(), GRID, scoring=scoring)).fit(V, v),
+        lambda scoring: PACommittee(GridSearchCV(Unfitted(), GRID, scoring=scoring)).fit(V, v),
+    ],
+)
+def test_a_misspelt_metric_is_refused_before_any_work(call, scoring, message):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises((TypeError, ValueError), match=message):
+            call(scoring)
+
+
+def share_with_several(y, predicted, sample_weight=None):
+    """The accuracy of predictions of several classes; an error for those of one."""
+    right = np.average(y == predicted, weights=sample_weight)
+    return float(right) if np.ptp(predicted) else 1 // 0
+
+
+def test_a_candidate_without_a_score_has_the_reason():
+    scoring = {"own": make_scorer(share_with_several), "accuracy": "accuracy"}
+    for given in ({"paired": (A, B)}, {}):
+        search = PASearchCV(MODEL, {"C": [1e-9, 1]}, scoring=scoring, refit="own", cv=3)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            search.fit(V, v, **given)
+        reason = search.cv_results_["reason"][0]
+        assert reason.startswith("not eligible: own is not finite in split 0: ZeroDivisionError: ")
+
+
 class Fails(LogisticRegression):
     """Fails with large C, by an error of its own."""
 
@@ -272,6 +427,56 @@ def test_a_candidate_that_fails_alone_is_nan(of_pairs, model, grid, message):
     else:  # no candidate has a score
         with pytest.raises(ValueError, match=message):
             of_theirs(scorer, model, grid)
+
+
+PLAIN = Pipeline([("imputer", "passthrough"), ("model", LogisticRegression())])
+TREES = HistGradientBoostingClassifier(max_iter=3)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.filterwarnings("ignore")
+def test_a_search_takes_missing_values_that_some_candidate_takes(wrong, side):
+    pair = [A, B]
+    pair[side] = np.where(pair[side] > 3, wrong, pair[side])
+    # Trees take both, and an imputer takes missing values alone.
+    steps = {"imputer": ["passthrough", SimpleImputer()]}
+    grid = steps if np.isnan(wrong) else {"model": [LogisticRegression(), TREES]}
+    for model in (PLAIN, clone(PLAIN).set_params(**{name: x[1] for name, x in grid.items()})):
+        search = PASearchCV(model, grid, cv=3, tol=0.1).fit(V, v, paired=pair)
+        assert np.isfinite(search.cv_results_["expected_score"]).tolist() == [False, True]
+        assert search.best_index_ == 1
+        assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+class Unfitted(LogisticRegression):
+    """Must not be fitted."""
+
+    def fit(self, X, y, sample_weight=None):
+        raise AssertionError("fitted")
+
+
+HOLES = np.where(B > 3, np.nan, B)
+
+
+@pytest.mark.parametrize(
+    ("model", "grid", "who"),
+    [
+        # What all candidates change is not what the search was given.
+        (
+            IMPUTED,
+            {"imputer": ["passthrough", StandardScaler()], "model": [Unfitted()]},
+            "no cand",
+        ),
+        (PLAIN, {"model": [Unfitted()], "model__C": [0.1, 1.0]}, "Pipeline does not take them"),
+        (Unfitted(), {"C": [0.1, 1.0], "fit_intercept": [True, False]}, "no candidate takes them"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_missing_values_that_no_candidate_takes_are_refused_before_any_fit(model, grid, who):
+    for search in (PASearchCV(model, grid), PARandomizedSearchCV(model, grid, n_iter=2)):
+        with pytest.raises(ValueError, match=f"expected no missing values, .* {who}"):
+            search.fit(V, v, paired=(A, HOLES))
 
 
 @pytest.mark.parametrize("scoring", ["neg_log_loss", "neg_brier_score"])

@@ -182,7 +182,7 @@ def test_columns_in_another_order_are_refused_also_with_an_adapter():
 def test_an_empty_column_may_be_dropped_if_there_is_an_adapter(adapter, told):
     rows = A + 0.1
     rows[:, 2] = np.nan
-    with pytest.raises(ValueError, match="got nan in row 0, column 2") as found:
+    with pytest.raises(ValueError, match="got nan .*[Cc]olumn 2") as found:
         searched((A, rows), adapter=adapter)
     assert ("Drop this column: with an adapter paired[1] may have" in str(found.value)) == told
     if adapter is not None:

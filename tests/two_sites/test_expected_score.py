@@ -29,7 +29,7 @@ from pa_select import (
     new_site_interval,
 )
 from pa_select.scores.precomputed import RecordedClassifier
-from pa_select.two_sites import SiteAdapter
+from pa_select.two_sites import ExpectedScore, SiteAdapter
 from pa_select.two_sites.classification import Classification, calibrating_beta, class_bias
 from pa_select.two_sites.engine import expected_scores, shrunk_scores
 from pa_select.two_sites.paired_rows import aligned_pairs
@@ -813,3 +813,20 @@ def test_results_of_three_sites_are_read_with_their_numbers_of_pairs():
     for given, sizes in ((None, [30, 30, 30]), ([9, 99, 9], [9, 99, 9])):
         expected = new_site_interval(scores, sizes)
         assert new_site_interval(found, given) == pytest.approx(expected)
+
+
+def test_it_prints_one_short_line():
+    values = dict.fromkeys(ExpectedScore._fields, 1 / 3) | {
+        "standard_error": 0.04567,
+        "n_pairs": 40,
+    }
+    found = ExpectedScore(**values)
+    line = (
+        "ExpectedScore(score=0.3333 +- 0.046, low=0.3333, high=0.3333, validation_score=0.3333, "
+    )
+    assert repr(found) == str(found) == line + "n_pairs=40)"
+    without = found._replace(low=np.nan, high=np.nan)
+    assert repr([without]) == f"[{line.replace('low=0.3333, high=0.3333, ', '')}n_pairs=40)]"
+    # It is a tuple of all its numbers still.
+    assert tuple(found) == tuple(values.values())
+    assert pickle.loads(pickle.dumps(found)) == found

@@ -111,6 +111,9 @@ class ExpectedScores:
         #: By the metric's name, as in ``mean_test_<metric>``.
         # Named as in ``cv_results_``, whose columns follow from the names.
         self.scorers = dict(data.scorer._scorers) if several else {"score": data.scorer}
+        weights = {name: data.score_weight(name) for name in self.scorers}
+        #: By metric, if it counts the rows with weights.
+        self.score_weights = {name: one for name, one in weights.items() if one is not None}
         for scorer in self.scorers.values():
             self._task.check_scorer(scorer, self.labelled.y)
         #: Whether a metric looks at more than the predicted classes.
@@ -173,6 +176,7 @@ class ExpectedScores:
             metric,
             self._reference,
             errors,
+            self.score_weights if self.of_regressors else {},
         )
         n_candidates = len(cv_results[f"mean_test_{metric}"])
         found = [engine.at(site) for site in self.sites]
@@ -193,6 +197,7 @@ class ExpectedScores:
         columns = self._joined(by_site, metric)
         return ExpectedAtSites(
             columns,
+            errors or (),
             made_by=self,
             metric=metric,
             table={**cv_results, **columns},
@@ -317,13 +322,15 @@ class ExpectedAtSites(ExpectedElsewhere):
         # Its votes are its only member's, so that its estimate is that candidate's, too.
         if len(vote.candidates) == 1:
             member = int(vote.candidates[0])
-            votes = vote.scores(self.made_by.scorers[self.metric], self.metric)
+            given = self.made_by.scorers[self.metric], self.metric
+            votes = vote.scores(*given, self.made_by.score_weights.get(self.metric))
             if np.allclose(votes, split_scores_of(self.table, self.metric)[:, member]):
                 return attributes_of(self.columns, self.metric, member)
         n, made_by, validation = len(vote.stacks), self.made_by, {}
         with_vote = self.engine.with_models(vote, self.engine.validation)
         for name, (scores, errors) in self.engine.validation.items():
-            score = float(vote.scores(made_by.scorers[name], name).mean())
+            weight = made_by.score_weights.get(name)
+            score = float(vote.scores(made_by.scorers[name], name, weight).mean())
             error = with_vote.error_of_score(name, n, score)
             # As for every candidate: R2 is that of the rows of all folds together.
             score = with_vote.validated(name, n, score)

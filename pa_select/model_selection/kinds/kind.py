@@ -20,7 +20,7 @@ from pa_select.model_selection.splits import Split
 from pa_select.model_selection.table_columns import ScoresOfMetric, split_scores_of
 from pa_select.scores.candidate_posterior import scores_of_pairs
 from pa_select.scores.precomputed import Stacks
-from pa_select.utils.typing import Array, Floats, Groups, Ints, Rows
+from pa_select.utils.typing import Array, Estimator, Floats, Groups, Ints, Rows
 
 if TYPE_CHECKING:
     from pa_select.model_selection.committee_vote import CommitteeVote
@@ -58,6 +58,8 @@ class ExpectedElsewhere:
 
     #: The columns of ``cv_results_``.
     columns: Mapping[str, Any] = field(default_factory=dict)
+    #: Why some of them are nan.
+    errors: Sequence[str] = ()
 
     def differences(self) -> dict[str, Differences]:
         """Return the differences between expected scores, by site; "" are those that decide."""
@@ -237,6 +239,12 @@ class DataKind(ABC):
     def default_rule(score: str) -> SelectionRule:
         """Return the rule that ``selection="guarded"`` means, given the name of the metric."""
         return GuardedSelection(score=score)
+
+    def check_candidates(self, candidates: Sequence[Estimator]) -> None:
+        """Refuse data that no candidate takes, before the first fit.
+
+        `candidates` are of every kind that the search has, not fitted.
+        """
 
     @abstractmethod
     def compare(self, splits: list[Split], data: Data, weight: Floats | None) -> Comparison:

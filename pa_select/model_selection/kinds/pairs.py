@@ -52,6 +52,7 @@ class PairedObjects(DataKind):
     def __init__(self, rows: RowsOfX, paired: PairedRows, search: Search) -> None:
         super().__init__(rows)
         self._adapter, self._reference = search.adapter, search.reference
+        self._paired = paired
         options = search.estimator, search.adapter, rows.seed
         self._sites, self.samples, self.names_of_samples = _make_sites(paired, rows.X, *options)
         self.sites = [site.name for site in self._sites]
@@ -64,6 +65,16 @@ class PairedObjects(DataKind):
     def default_rule(score: str) -> SelectionRule:
         # The expected score says what agreement only hints at.
         return BestExpected(score)
+
+    def check_candidates(self, candidates: Sequence[Estimator]) -> None:
+        # As they were given: the samples lack pairs of the same object.
+        for site, pair in zip(self._sites, _named(self._paired).values(), strict=True):
+            for rows, sample in zip(pair, (site.a, site.b), strict=True):
+                if sample == site.b and site.has_own_columns:
+                    continue  # which no candidate predicts
+                may_drop = sample == site.b and self._adapter is not None
+                name = self.names_of_samples[sample - 1]
+                check_not_missing(rows, self.rows.X, name, candidates, may_drop)
 
     def compare(self, splits: list[Split], data: Data, weight: Floats | None) -> Comparison:
         scores = ExpectedScores(self._sites, splits, self._groups, data, self._reference, weight)
@@ -161,9 +172,6 @@ def _make_sites(
     rows_of_a: list[Any] = []
     for name, (X_a, X_b) in _named(paired).items():
         places = [f"paired[{name!r}][{i}]" if name else f"paired[{i}]" for i in (0, 1)]
-        check_not_missing(X_a, X, places[0], estimator)
-        if adapter is None or not has_own_columns(X_b, X_a):  # which no candidate predicts
-            check_not_missing(X_b, X, places[1], estimator, may_drop=adapter is not None)
         X_a, X_b = check_pairs(X_a, X_b, places[0], places[1], adapter)
         # Models that were fitted to a frame expect its names.
         X_a, X_b = named_like(X, X_a), named_like(X, X_b)
