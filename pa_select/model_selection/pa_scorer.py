@@ -16,6 +16,7 @@ from sklearn.utils.validation import _num_samples
 from pa_select.pairing import pair_environments, pair_within_label
 from pa_select.scores import class_scores
 from pa_select.scores.class_scores import cached_for_only
+from pa_select.scores.precomputed import rows_not_taken
 from pa_select.utils.arrays import check_column, check_weight, resolve_device, stacked
 from pa_select.utils.estimators import SavedWithVersions
 from pa_select.utils.frames import (
@@ -283,17 +284,24 @@ class PAScorer(_NoScorer, NoThreshold, SavedWithVersions, BaseEstimator):
             plan = self._plan(X, y, environments, sample_weight)
         except Exception as error:  # whatever the classifier
             return stop_search(error)
+        others = [
+            ("views" if self.paired is None else f"paired[{number}]", rows)
+            for number, rows in enumerate(plan.samples)
+            if rows is not X
+        ]
         try:
-            for number, rows in enumerate(plan.samples):
-                name = "views" if self.paired is None else f"paired[{number}]"
-                if rows is not X:
-                    check_not_missing(rows, X, name, [estimator])
+            for name, rows in others:
+                check_not_missing(rows, X, name, [estimator])
         except ValueError as error:
-            return stop_search(error, of_model=True)
+            return stop_search(error, of_model=True, rows=name)
         try:
             pairs = self._scored(plan, estimator, X)
-        except TypeError as error:  # a kind of classifier or rows, and no failed fit
-            return stop_search(error, of_model=True)
+        except Exception as error:
+            wrong = rows_not_taken(estimator, X, others)
+            # A TypeError is of a kind of classifier or rows, and of no failed fit.
+            if wrong is None and not isinstance(error, TypeError):
+                raise
+            return stop_search(error, of_model=True, rows=wrong)
         # The posteriors of a classifier fitted to one class are all 1, and the agreement on rows
         # of one class is 0, but for rounding.
         none = pairs.a.shape[1] == 1 or plan.is_of_one_class

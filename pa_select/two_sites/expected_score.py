@@ -13,6 +13,7 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from pa_select.scores.class_scores import cached_for_only
+from pa_select.scores.precomputed import rows_not_taken
 from pa_select.two_sites.paired_rows import (
     aligned_by_index,
     aligned_pairs,
@@ -380,11 +381,12 @@ class ExpectedScorer(NoThreshold, SavedWithVersions, BaseEstimator):
         except Exception as error:
             stopped = stop_search(error)
             return stopped
+        others = ("X_a", X_a), ("X_b", X_b)
         try:
-            for name, rows in (("X_a", X_a), ("X_b", X_b)):
+            for name, rows in others:
                 check_not_missing(rows, X, name, [estimator])
         except ValueError as error:
-            stopped = stop_search(error, of_model=True)
+            stopped = stop_search(error, of_model=True, rows=name)
             return stopped
         # A search scores hundreds of models: warnings of the pairs come once.
         warnings = doubt_of_few_labels(estimator, X)
@@ -393,8 +395,12 @@ class ExpectedScorer(NoThreshold, SavedWithVersions, BaseEstimator):
                 given = X_a, X_b, X, y, self.scoring
                 found = estimates([estimator], *given, warnings=warnings, of_fold=True)
                 (expected,) = found.values()
-        except TypeError as error:  # a kind of model, rows or metric, and no failed fit
-            stopped = stop_search(error, of_model=True)
+        except Exception as error:
+            wrong = rows_not_taken(estimator, X, others)
+            # A TypeError is of a kind of model, rows or metric, and of no failed fit.
+            if wrong is None and not isinstance(error, TypeError):
+                raise
+            stopped = stop_search(error, of_model=True, rows=wrong)
             return stopped
         if warnings:
             warn_once_by(self, warnings[0])

@@ -8,6 +8,7 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from pa_select.utils.estimators import is_number
+from pa_select.utils.messages import named_error
 
 
 class NoScore(NamedTuple):
@@ -40,30 +41,50 @@ class NoThreshold:
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
-def stop_search(error: Exception, of_model: bool = False) -> Any:
+def stop_search(error: Exception, of_model: bool = False, rows: str | None = None) -> Any:
     """Return what stops the search that called a scorer, or raise the error; scorers call this.
 
     scikit-learn has no error that its searches let pass whatever `error_score` is, so the scorer
     has to know who called it. An error of the model, if it is one, stops the search only if no
-    candidate escapes it; else it is raised, and the score of this candidate is nan.
+    candidate escapes it; else it is raised, and the score of this candidate is nan. `rows` are
+    what the scorer calls rows that the model does not take, although it takes those of the search.
     """
     caller = sys._getframe(2)
     called_by_search = caller.f_globals.get("__name__", "").startswith("sklearn.")
-    if not called_by_search or (of_model and _may_be_of_candidate(error, caller)):
+    matters = _may_decide_about_rows if rows else _may_decide_about_methods
+    # An error of the model itself may be of this candidate alone, unless other rows are taken.
+    of_candidate = rows is None and not _is_ours(error)
+    of_candidate |= any(map(matters, _parameters_of_candidate(caller).values()))
+    if rows and not str(error).startswith(rows):
+        error = named_error(error, rows)
+    if not called_by_search or (of_model and of_candidate):
         raise error
     return NoScore(f"{type(error).__name__}: {error}".removesuffix("."))
 
 
-def _may_be_of_candidate(error: Exception, frame: FrameType | None) -> bool:
-    """Whether the parameters of one candidate of the search may be the reason of an error."""
-    *_, (last, _) = traceback.walk_tb(error.__traceback__)
-    if not last.f_globals.get("__name__", "").startswith("pa_select."):
-        return True  # the model itself failed
+def _is_ours(error: Exception) -> bool:
+    """Whether this package has raised an error."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return bool(frames) and frames[-1].f_globals.get("__name__", "").startswith("pa_select.")
+
+
+def _parameters_of_candidate(frame: FrameType | None) -> dict[str, Any]:
+    """Return the parameters of the candidate that a search of scikit-learn scores, if it does."""
     while frame is not None and frame.f_code.co_name != "_fit_and_score":
         frame = frame.f_back
-    parameters = (frame and frame.f_locals.get("parameters")) or {}
-    # Numbers do not decide which methods a model has, or whether it takes missing values.
-    return not all(map(is_number, parameters.values()))
+    return (frame and frame.f_locals.get("parameters")) or {}
+
+
+def _may_decide_about_methods(value: Any) -> bool:
+    """Whether a parameter may decide which methods a model has: a number does not."""
+    return not is_number(value)
+
+
+def _may_decide_about_rows(value: Any) -> bool:
+    """Whether a parameter may decide which rows a model takes: a step of a pipeline does."""
+    if isinstance(value, str):
+        return value in ("passthrough", "drop")
+    return not isinstance(value, (bool, tuple)) and not is_number(value)
 
 
 def called_as_scorer(what: str, instead: str) -> NoScore:

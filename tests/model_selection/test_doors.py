@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_diabetes, load_digits, load_wine
 from sklearn.dummy import DummyClassifier
@@ -199,6 +200,40 @@ def test_columns_of_classes_without_a_row_count_in_losses(scoring):
     # The score of a search is scikit-learn's, which is not defined: the reason is said.
     with pytest.raises(ValueError, match="not finite in split 0.*different number of classes: 3"):
         of_ours(scoring=scoring, y=rare, cv=5)
+
+
+@pytest.mark.parametrize("of_pairs", [expected_scorer, lambda *pairs: PAScorer(paired=pairs)])
+@pytest.mark.parametrize(
+    ("changed", "model", "message"),
+    [
+        (lambda rows: rows[:, :5].tolist(), MODEL, "X has 5 features"),
+        (lambda rows: np.where(rows > 2, np.nan, rows).tolist(), MODEL, "contains NaN"),
+        (lambda rows: np.where(rows > 2, None, rows), MODEL, "contains NaN"),
+        (lambda rows: csr_array(np.where(rows > 2, np.nan, rows)), MODEL, "contains NaN"),
+        (csr_array, GaussianNB(), "dense data is required"),
+        (lambda rows: rows.astype(str), MODEL, "bytes/strings"),
+        (lambda rows: 1e200 * rows, DecisionTreeClassifier(), "contains infinity or a value"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_pairs_that_no_model_takes_stop_the_search(of_pairs, changed, model, message):
+    # Texts and switches do not decide which rows a model takes.
+    grids = {
+        LogisticRegression: {"solver": ["lbfgs", "newton-cg"], "C": [0.1, 1]},
+        GaussianNB: {"var_smoothing": [1e-9, 1e-3]},
+        DecisionTreeClassifier: {"splitter": ["best", "random"], "max_depth": [1, 2]},
+    }
+    first = of_pairs.__name__ == "expected_scorer"
+    where = r"X_[ab]: " if first else r"paired\[[01]\]: "
+    with pytest.raises(ValueError, match=where + f".*{message}"):
+        of_theirs(of_pairs(changed(A), changed(B)), model, grids[type(model)])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_views_that_no_model_takes_stop_the_search():
+    views = [lambda rows: 1e200 * rows, lambda rows: 1.1 * rows]
+    with pytest.raises(ValueError, match="views: .*contains infinity or a value"):
+        of_theirs(PAScorer(views=views), DecisionTreeClassifier(), {"max_depth": [1, 2]})
 
 
 def share(y, predicted):
