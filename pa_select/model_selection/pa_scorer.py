@@ -135,7 +135,8 @@ class PAScorer(_NoScorer, NoThreshold, SavedWithVersions, BaseEstimator):
 
     Each test fold is scored alone, and few pairs lower the agreement: n pairs of K classes by
     about (K - 1) / (2 n) nats, one pair to 0. So values from folds of different sizes do not
-    compare, and there is a warning if a fold has fewer pairs than twice the classes. `PASearchCV`
+    compare, and there is a warning if a fold has fewer pairs than twice the classes (several views
+    of a row count as one). `PASearchCV`
     pools the pairs of all folds.
 
     Searches of scikit-learn turn an error of a scorer into a score of nan and a warning for each
@@ -354,7 +355,7 @@ class PAScorer(_NoScorer, NoThreshold, SavedWithVersions, BaseEstimator):
 
         # The objects of `paired` are the same for every fold, so their values compare.
         if self.paired is None and is_marginal(self.prior):
-            self._warn_of_few(*pairs.a.shape)
+            self._warn_of_few(pairs.n, pairs.a.shape[1])
         result: PosteriorAgreement = posterior_agreement(
             pairs.a,
             pairs.b,
@@ -469,7 +470,7 @@ class PAScorer(_NoScorer, NoThreshold, SavedWithVersions, BaseEstimator):
             both = self._both_sites()
             for number, rows in enumerate(both):
                 check_columns(rows, X, f"paired[{number}]")
-            return _Plan(both, lambda a, b: _ScoredPairs(a, b, None))
+            return _Plan(both, lambda a, b: _ScoredPairs(a, b, None, len(a)))
         n = _num_samples(X)
         weight = None if sample_weight is None else check_weight(sample_weight, n)
         if pairing == "views":
@@ -479,10 +480,15 @@ class PAScorer(_NoScorer, NoThreshold, SavedWithVersions, BaseEstimator):
             for view in shown:
                 check_columns(view, rows, "views")
             pair_weight = None if weight is None else np.tile(weight, len(shown))
+            # Several views of a row say no more of the shares of the classes than one.
+            n_used = n if weight is None else int(np.count_nonzero(weight))
             return _Plan(
                 (X, *shown),
                 lambda scores, *others: _ScoredPairs(
-                    _concatenate([scores] * len(others)), _concatenate(list(others)), pair_weight
+                    _concatenate([scores] * len(others)),
+                    _concatenate(list(others)),
+                    pair_weight,
+                    n_used,
                 ),
             )
         if y is None and not between:
@@ -521,9 +527,12 @@ class PAScorer(_NoScorer, NoThreshold, SavedWithVersions, BaseEstimator):
             raise ValueError(f"y: expected {needed}, got none in {len(used)} rows.")
         a, b = used[pairs.a], used[pairs.b]
         pair_weight = None if weight is None else np.sqrt(weight[a]) * np.sqrt(weight[b])
-        is_of_one_class = self._warn_of_one_class(labels[a]) if between is None else False
+        compared = np.concatenate([labels[a], labels[b]])
+        is_of_one_class = y is not None and self._warn_of_one_class(compared)
         return _Plan(
-            (X,), lambda scores: _ScoredPairs(scores[a], scores[b], pair_weight), is_of_one_class
+            (X,),
+            lambda scores: _ScoredPairs(scores[a], scores[b], pair_weight, len(a)),
+            is_of_one_class,
         )
 
     def _scored(self, plan: _Plan, estimator: Model, X: Rows) -> _ScoredPairs:
@@ -549,6 +558,7 @@ class _ScoredPairs(NamedTuple):
     a: Any
     b: Any
     weight: Floats | None
+    n: int  # of different rows
 
 
 class _Plan(NamedTuple):

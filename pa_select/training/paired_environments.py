@@ -14,7 +14,7 @@ import torch
 from skorch.dataset import Dataset as NetDataset
 from torch.utils.data import Dataset, RandomSampler, Subset, TensorDataset
 
-from pa_select.agreement.inputs.validation import check_prior
+from pa_select.agreement.inputs.validation import check_prior, is_marginal
 from pa_select.pairing.one_sample import check_rows, pair_environments
 from pa_select.scores.modules import check_classifies, net_scores
 from pa_select.utils.arrays import OF_LABELS, WRONG_PRECISION, as_numpy, shape_of, stacked
@@ -86,13 +86,28 @@ def pair_up(net: Net, environments: Any, pairing: Any, prior: Prior) -> PairedEn
         # Now and not after the first epoch, which may take hours.
         _try_out(net, dataset, f"environments[{i}]", prior)
         _refuse_nan(net, dataset, environments[i], f"environments[{i}]")
-    pairs = {}
+    pairs: dict[tuple[int, int], tuple[Index, Index]] = {}
+    compared: list[Any] = []
     for i, j in combinations(range(len(datasets)), 2):
-        a, b = _rows(pairing, environments, datasets, i, j)
+        a, b, labels = _rows(pairing, environments, datasets, i, j)
         if not len(a):
             raise ValueError(f"pairing: expected pairs of environments {i} and {j}, got none.")
         pairs[i, j] = a, b
+        compared.append(labels)
+    if all(labels is not None for labels in compared):
+        _warn_of_one_class(np.unique(np.concatenate(compared)), prior)
     return _with_used_rows(datasets, pairs)
+
+
+def _warn_of_one_class(compared: Array, prior: Prior) -> None:
+    """Warn if all pairs are of one class: the agreement of all epochs is 0 but for chance."""
+    if len(compared) == 1 and is_marginal(prior):
+        warn_caller(
+            "environments: expected pairs of several classes, got only rows of class "
+            f"{compared.tolist()[0]!r}. Their agreement is 0 whatever the net, so it says nothing "
+            "of the epochs. Give environments that share several classes, or views of the same "
+            "rows."
+        )
 
 
 def refuse_labels(environments: Sequence[Any]) -> None:
@@ -116,7 +131,8 @@ def _dataset(net: Net, environment: Any) -> Any:
 
 def _rows(
     pairing: Any, environments: Sequence[Any], datasets: list[Any], i: int, j: int
-) -> tuple[Index, Index]:
+) -> tuple[Index, Index, Array | None]:
+    """Return the rows of both environments that are pairs, and their labels if these are known."""
     lengths = len(datasets[i]), len(datasets[j])
     if isinstance(pairing, str) and pairing == "identity":
         if lengths[0] != lengths[1]:
@@ -124,13 +140,13 @@ def _rows(
                 f"environments: expected as many rows in each with pairing='identity', got "
                 f"{lengths[0]} in environment {i} and {lengths[1]} in environment {j}."
             )
-        return np.arange(lengths[0]), np.arange(lengths[0])
+        return np.arange(lengths[0]), np.arange(lengths[0]), None
     if isinstance(pairing, str) and pairing == "label":
         labels = [_labels(environments[k], datasets[k], k) for k in (i, j)]
         names = np.repeat([0, 1], lengths)
         # With a fixed seed all epochs, and all candidates of a search, compare the same pairs.
         found = pair_environments(names, np.concatenate(labels), 0)
-        return found.a, found.b - lengths[0]
+        return found.a, found.b - lengths[0], labels[0][found.a]
     if not callable(pairing):
         raise ValueError(
             "pairing: expected 'identity', 'label' or a pairing of two samples, such as "
@@ -141,7 +157,10 @@ def _rows(
     found = check_rows(
         pairing(*samples, *known), lengths, (f"environment {i}", f"environment {j}")
     )
-    return found.a, found.b
+    if any(labels is None for labels in known):
+        return found.a, found.b, None
+    both = [_array_of(y)[rows] for y, rows in zip(known, (found.a, found.b), strict=True)]
+    return found.a, found.b, np.concatenate(both)
 
 
 def _labels(environment: object, dataset: HasItems, k: int) -> Array:
@@ -152,7 +171,11 @@ def _labels(environment: object, dataset: HasItems, k: int) -> Array:
             f"environments[{k}]: expected (X, y) or a Dataset of rows and labels with "
             f"pairing='label', got {type(environment).__name__}."
         )
-    return np.array([int(label) if isinstance(label, torch.Tensor) else label for label in known])
+    return _array_of(known)
+
+
+def _array_of(labels: Any) -> Array:
+    return np.array([int(label) if isinstance(label, torch.Tensor) else label for label in labels])
 
 
 def _known_labels(environment: Any, dataset: Any) -> Any:

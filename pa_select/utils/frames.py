@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from pa_select.utils.arrays import are_rows, shape_of
 from pa_select.utils.estimators import takes_infinite, takes_missing
 from pa_select.utils.messages import named_error
-from pa_select.utils.typing import Floats, Mask, Model, Rows
+from pa_select.utils.typing import Mask, Model, Rows
 
 
 def reordered(one: object, other: object) -> bool:
@@ -48,7 +49,7 @@ def _is_in(index: Any, other: Any) -> Mask:
 
 
 def named_like(X: Any, rows: Any, same_rows: bool = False) -> Any:
-    """Convert rows to a DataFrame if X is a DataFrame, to an array if X is an array.
+    """Convert rows to a DataFrame if X is a DataFrame, to a dense array if X is an array.
 
     With `same_rows` row i belongs to row i of X, and gets its label of the index.
     """
@@ -59,6 +60,11 @@ def named_like(X: Any, rows: Any, same_rows: bool = False) -> Any:
         return type(X)(rows, **names)
     if isinstance(X, np.ndarray) and hasattr(rows, "to_numpy"):
         return rows.to_numpy()
+    if isinstance(X, np.ndarray) and hasattr(rows, "toarray"):
+        return rows.toarray()
+    if isinstance(X, np.ndarray) and isinstance(rows, list):
+        with suppress(ValueError):  # rows of several lengths
+            return np.array(rows)
     return rows
 
 
@@ -140,7 +146,9 @@ def check_columns(rows: Any, X: Any, name: str, name_of_X: str = "X", advice: st
         )
     for column, (values, of_X) in enumerate(zip(columns_of(rows), columns_of(X), strict=False)):
         if values.dtype.kind in "OUS" and of_X.dtype.kind in "biuf":
-            texts = [i for i, value in enumerate(values) if _is_no_number(value)]
+            # An array of texts is read by no model of numbers, objects may be.
+            of_texts = values.dtype.kind != "O"
+            texts = [i for i, value in enumerate(values) if of_texts or _is_no_number(value)]
             if texts:
                 where = repr(columns[column]) if columns else column
                 raise ValueError(
@@ -216,24 +224,33 @@ def _missing(rows: Any) -> Any:
     """Return where a table has missing values, or None if it is no table of numbers."""
     if hasattr(rows, "isna"):  # also of texts
         return rows.isna().to_numpy()
-    values = _floats(rows)
-    return None if values is None else np.isnan(values)
+    return _where(np.isnan, rows)
 
 
 def _infinite(rows: Any) -> Any:
     """Return where a table has infinite values, or None if it is no table of numbers."""
-    values = _floats(rows)
-    return None if values is None else np.isinf(values)
+    return _where(np.isinf, rows)
 
 
-def _floats(rows: Any) -> Floats | None:
-    if hasattr(rows, "columns"):
+def _is_of_objects(rows: Any) -> bool:
+    return isinstance(rows, np.ndarray) and rows.dtype == object
+
+
+def _where(test: Callable[[Any], Any], rows: Any) -> Any:
+    """Return where the numbers of a table pass a test that 0 does not; None if it has others."""
+    if hasattr(rows, "tocoo"):  # sparse; without such a number it is not made dense
+        cells = rows.tocoo()
+        wrong = test(cells.data) if cells.data.dtype.kind == "f" else np.zeros(cells.nnz, bool)
+        found = np.zeros(cells.shape if wrong.any() else (1, 1), dtype=bool)
+        found[cells.row[wrong], cells.col[wrong]] = True
+        return found
+    if isinstance(rows, list) or hasattr(rows, "columns") or _is_of_objects(rows):
         try:
             rows = np.asarray(rows, dtype=np.float64)
         except (TypeError, ValueError):
             return None
     is_table = isinstance(rows, np.ndarray) and rows.dtype.kind == "f" and rows.ndim == 2
-    return rows if is_table else None
+    return test(rows) if is_table else None
 
 
 def view_of(view: Any, X: Any, name: str = "views") -> Any:

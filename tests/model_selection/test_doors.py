@@ -49,6 +49,7 @@ from pa_select import (
     plan_pairs,
     within_one_standard_error,
 )
+from pa_select.pairing import LabelPairing
 
 X, Y = shuffle(*load_wine(return_X_y=True), random_state=0)
 X = (X - X.mean(axis=0)) / X.std(axis=0)
@@ -207,11 +208,11 @@ def test_columns_of_classes_without_a_row_count_in_losses(scoring):
     ("changed", "model", "message"),
     [
         (lambda rows: rows[:, :5].tolist(), MODEL, "X has 5 features"),
-        (lambda rows: np.where(rows > 2, np.nan, rows).tolist(), MODEL, "contains NaN"),
-        (lambda rows: np.where(rows > 2, None, rows), MODEL, "contains NaN"),
-        (lambda rows: csr_array(np.where(rows > 2, np.nan, rows)), MODEL, "contains NaN"),
+        (lambda rows: np.where(rows > 2, np.nan, rows).tolist(), MODEL, "expected no missing"),
+        (lambda rows: np.where(rows > 2, None, rows), MODEL, "expected no missing"),
+        (lambda rows: csr_array(np.where(rows > 2, np.nan, rows)), MODEL, "expected no missing"),
         (csr_array, GaussianNB(), "dense data is required"),
-        (lambda rows: rows.astype(str), MODEL, "bytes/strings"),
+        (lambda rows: rows.astype(str), MODEL, "got the text"),
         (lambda rows: 1e200 * rows, DecisionTreeClassifier(), "contains infinity or a value"),
     ],
 )
@@ -227,6 +228,29 @@ def test_pairs_that_no_model_takes_stop_the_search(of_pairs, changed, model, mes
     where = r"X_[ab]: " if first else r"paired\[[01]\]: "
     with pytest.raises(ValueError, match=where + f".*{message}"):
         of_theirs(of_pairs(changed(A), changed(B)), model, grids[type(model)])
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (lambda rows: rows[:, :5].tolist(), r"expected rows of shape \(13,\)"),
+        (lambda rows: np.where(rows > 2, np.nan, rows).tolist(), "no missing values"),
+        (lambda rows: np.where(rows > 2, None, rows), "no missing values"),
+        (lambda rows: csr_array(np.where(rows > 2, np.nan, rows)), "no missing values"),
+        (lambda rows: rows.astype(str), "expected numbers, as in X"),
+    ],
+)
+def test_pairs_that_no_model_takes_are_refused_before_any_fit(changed, message):
+    with pytest.raises(ValueError, match=r"paired\[0\]: .*" + message):
+        PASearchCV(Unfitted(), GRID, cv=3).fit(V, v, paired=(changed(A), changed(B)))
+    fitted = LogisticRegression().fit(V, v)
+    for rows in (csr_array, lambda rows: rows.tolist(), lambda rows: rows.astype(object)):
+        plain, other = (
+            expected_score(fitted, here(A), here(B), V, v).score for here in (np.asarray, rows)
+        )
+        assert other == pytest.approx(plain)
+        search = PASearchCV(GaussianNB(), {}, cv=3, tol=0.1).fit(V, v, paired=(rows(A), rows(B)))
+        assert np.isfinite(search.expected_score_)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -647,6 +671,12 @@ def test_the_scorer_warns_once_of_folds_with_few_pairs():
         GridSearchCV(MODEL, GRID, cv=LeaveOneOut(), scoring=scorer).fit(V[:40], v[:40])
     (few,) = (str(x.message) for x in caught if "PAScorer: " in str(x.message))
     assert "expected at least 6 pairs of 3 classes, got 1." in few
+    # Several views of one row are no more rows, nor are rows without weight.
+    weight, views = np.arange(40) < 2, [lambda rows, by=by: by * rows for by in range(2, 12)]
+    with pytest.warns(UserWarning, match="at least 6 pairs of 3 classes, got 2"):
+        PAScorer(views=views)(fitted, V[:2], v[:2])
+    with pytest.warns(UserWarning, match="at least 6 pairs of 3 classes, got 2"):
+        PAScorer(views=views[0])(fitted, V[:40], v[:40], sample_weight=weight)
     with pytest.warns(UserWarning, match="at least 6 pairs of 3 classes, got 4"):
         PAScorer().agreement(fitted, V[:5], np.array([0, 0, 1, 1, 2]))
 
@@ -746,9 +776,10 @@ SITES = np.where(
 
 @pytest.mark.parametrize("selection", ["guarded", "agreement"])
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_the_score_decides_if_sites_share_one_class(selection, n_classes):
+@pytest.mark.parametrize("pairing", ["repeated", LabelPairing()])
+def test_the_score_decides_if_sites_share_one_class(selection, n_classes, pairing):
     kept = n_classes > Y
-    search = PASearchCV(MODEL, GRID, cv=3, selection=selection)
+    search = PASearchCV(MODEL, GRID, cv=3, selection=selection, pairing=pairing)
     with pytest.warns(UserWarning, match="environments: expected") as caught:
         search.fit(X[kept], WINES[kept], environments=SITES[kept])
     table, texts = search.cv_results_, [str(one.message) for one in caught]
@@ -769,4 +800,6 @@ def test_a_scorer_of_rows_of_one_class_is_0_and_warns():
         assert PAScorer()(fitted, X[same], WINES[same]) == 0
     with pytest.warns(UserWarning, match="only rows of class 'first'"):
         assert PAScorer()(fitted, X, WINES, environments=SITES) == 0
+    with pytest.warns(UserWarning, match="only rows of class 'first'"):
+        assert PAScorer(LabelPairing())(fitted, X, WINES, environments=SITES) == 0
     assert PAScorer(prior="uniform")(fitted, X[same], WINES[same]) > 0.1

@@ -32,6 +32,7 @@ from torch import nn
 
 from pa_select import PAEarlyStopping, PAScoring, class_scores, posterior_agreement
 from pa_select.datasets import SharedEnvironment
+from pa_select.pairing import LabelPairing
 from pa_select.training.paired_environments import untouched_random_states, warn_of_raw_rows
 
 X, Y = load_digits(return_X_y=True)
@@ -481,6 +482,19 @@ def test_raw_pairs_for_a_net_behind_a_scaler_are_warned_of(scaler, far):
     with warnings.catch_warnings():
         warnings.filterwarnings("error", ".*on the scale.*")
         fitted(scaled)
+
+
+@pytest.mark.parametrize("pairing", ["label", LabelPairing()])
+def test_environments_that_share_one_class_are_warned_of(pairing):
+    site = np.where(Y == 3, np.arange(200) % 2, Y > 3)
+    sites = [(X[site == k], Y[site == k]) for k in (0, 1)]
+    with pytest.warns(UserWarning, match="environments: .* got only rows of class 3. Their agr"):
+        make(PAEarlyStopping(sites, pairing=pairing), max_epochs=2).fit(X, Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make(PAScoring(sites, pairing=pairing, prior="uniform"), max_epochs=1).fit(X, Y)
+        both = (X[:100], Y[:100]), (X[100:], Y[100:])
+        make(PAScoring(both, pairing=pairing), max_epochs=1).fit(X, Y)
 
 
 def test_rows_on_a_smaller_scale_are_shown_by_a_column_of_theirs():

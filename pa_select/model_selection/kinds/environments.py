@@ -32,7 +32,7 @@ from pa_select.model_selection.table_columns import (
     new_site_columns,
     split_scores_of,
 )
-from pa_select.pairing import pair_environments
+from pa_select.pairing import LabelPairing, pair_environments
 from pa_select.scores.candidate_posterior import halves_of, scores_of_halves
 from pa_select.scores.precomputed import RecordedClassifier, row_numbers
 from pa_select.utils.arrays import check_column
@@ -63,7 +63,7 @@ class Environments(DataKind):
         super().__init__(rows)
         self.strata = self.names = check_environments(environments, rows.X)
         _warn_of_column(rows.X, self.names)
-        if between is None:
+        if between is None or isinstance(between, LabelPairing):
             _warn_of_own_classes(self.names, rows.y)
         if between is not None:
             self.pairing = between
@@ -78,9 +78,7 @@ class Environments(DataKind):
                 "environments: expected a class with rows in at least two environments among the "
                 "test rows, got none."
             )
-        # A pairing of the user's own may pair rows of different classes.
-        only = "" if self._between is not None else self._only_class(pairs)
-        return self.compare_pairs(pairs, splits, data, only)
+        return self.compare_pairs(pairs, splits, data, self._only_class(pairs))
 
     def compare_pairs(
         self,
@@ -152,9 +150,10 @@ class Environments(DataKind):
         return pairs.a, pairs.b
 
     def _only_class(self, pairs: Sequence[PairsOfModels]) -> str:
-        """Return the name of the class of all pairs, which have equal labels; empty if several."""
-        compared = np.unique(np.concatenate([self.rows.y[both.rows_a] for both in pairs]))
-        if len(compared) > 1 or len(np.unique(self.rows.y)) == 1:
+        """Return the name of the class of all rows that are compared; empty if several."""
+        rows = [side for both in pairs for side in (both.rows_a, both.rows_b)]
+        compared = np.unique(self.rows.y[np.concatenate([np.zeros(0, dtype=np.intp), *rows])])
+        if len(compared) != 1 or len(np.unique(self.rows.y)) == 1:
             return ""
         return repr(compared.tolist()[0])
 
