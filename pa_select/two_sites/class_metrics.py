@@ -35,6 +35,8 @@ SHARES = (
 )
 #: Means of a loss of each row, which are defined whatever classes the labels have.
 LOSSES = (metrics.log_loss, metrics.brier_score_loss)
+# Sums of shares that differ from 1 by no more than this are 1.
+_ROUNDING = 1e-12
 # Options of these metrics that the formula has.
 _KNOWN_OPTIONS = {"average", "beta", "pos_label"}
 
@@ -108,9 +110,12 @@ def _kappa(table: Tensor) -> Tensor:
 def _correlation(table: Tensor) -> Tensor:
     shares = table / table.sum()
     true, predicted = shares.sum(1), shares.sum(0)
-    spread = (1 - true @ true) * (1 - predicted @ predicted)
+    # Of one class alone this is 0 but for rounding.
+    of_each = 1 - true @ true, 1 - predicted @ predicted
+    varies = min(of_each) > _ROUNDING
+    spread = of_each[0] * of_each[1]
     together = shares.diagonal().sum() - true @ predicted
-    return _ratio(together, torch.sqrt(torch.where(spread > 0, spread, 1.0)) * (spread > 0))
+    return _ratio(together, torch.sqrt(torch.where(varies, spread, 1.0)) * varies)
 
 
 def _ratio(numerator: Tensor, denominator: Tensor) -> Tensor:

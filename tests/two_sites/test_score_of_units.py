@@ -112,6 +112,16 @@ def test_classes_that_no_row_has_or_no_prediction_is():
         )
 
 
+def test_predictions_of_one_class_have_a_correlation_of_0_without_a_large_error():
+    for seed in range(50):
+        labels = np.random.default_rng(seed).dirichlet([1, 2, 3, 4], 50 + seed)
+        # The shares of all classes sum to 1 but for rounding.
+        model = RecordedClassifier(np.arange(4), labels, np.full(len(labels), 1))
+        found = CLASSES.closed_form(get_scorer("matthews_corrcoef"), labels, model)
+        assert found.score == pytest.approx(0, abs=1e-6)
+        assert found.standard_error() < 1
+
+
 def test_a_metric_of_two_classes_is_none_of_three():
     labels, model = objects()
     for name in ("f1", "roc_auc"):
