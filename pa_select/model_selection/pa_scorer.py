@@ -16,7 +16,13 @@ from sklearn.utils.validation import _num_samples
 from pa_select.pairing import pair_environments, pair_within_label
 from pa_select.scores import class_scores
 from pa_select.scores.class_scores import cached_for_only
-from pa_select.utils.arrays import check_column, check_weight, resolve_device, stacked
+from pa_select.utils.arrays import (
+    check_column,
+    check_weight,
+    resolve_device,
+    rows_of_parts,
+    stacked,
+)
 from pa_select.utils.estimators import SavedWithVersions
 from pa_select.utils.frames import (
     check_columns,
@@ -453,6 +459,7 @@ class PAScorer(_NoScorer, NoThreshold, SavedWithVersions, BaseEstimator):
         sample_weight: Vector | None,
     ) -> _Plan:
         """Return which rows are scored, and which of their scores are paired."""
+        X = rows_of_parts(X)
         pairing = self._chosen_pairing(environments)
         if self.device is not None:
             resolve_device(self.device)
