@@ -285,6 +285,7 @@ class PAScorer(_NoScorer, NoThreshold, SavedWithVersions, BaseEstimator):
                 "to choose among regressors use expected_scorer."
             )
             return stop_search(TypeError(why))
+        X = rows_of_parts(X)
         try:
             plan = self._plan(X, y, environments, sample_weight)
         except Exception as error:  # whatever the classifier
@@ -342,6 +343,7 @@ class PAScorer(_NoScorer, NoThreshold, SavedWithVersions, BaseEstimator):
         >>> result.n_pairs, result.score == scorer(GaussianNB().fit(X, y), X)
         (178, True)
         """
+        X = rows_of_parts(X)
         plan = self._plan(X, y, environments, sample_weight)
         return self._solved(self._scored(plan, estimator, X))
 
@@ -459,7 +461,6 @@ class PAScorer(_NoScorer, NoThreshold, SavedWithVersions, BaseEstimator):
         sample_weight: Vector | None,
     ) -> _Plan:
         """Return which rows are scored, and which of their scores are paired."""
-        X = rows_of_parts(X)
         pairing = self._chosen_pairing(environments)
         if self.device is not None:
             resolve_device(self.device)

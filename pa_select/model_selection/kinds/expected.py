@@ -175,7 +175,7 @@ class ExpectedScores:
             metric,
             self._reference,
             errors,
-            self.score_weights if self.of_regressors else {},
+            self.score_weights,
         )
         n_candidates = len(cv_results[f"mean_test_{metric}"])
         found = [engine.at(site) for site in self.sites]
