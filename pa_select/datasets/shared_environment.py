@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch.utils.data
@@ -19,9 +20,10 @@ class SharedEnvironment(torch.utils.data.Dataset):  # type: ignore[type-arg]
 
     Parameters
     ----------
-    X : array-like, tensor or Dataset of n rows
-        Inputs of the module. Items of a Dataset are returned unchanged.
-    y : array-like of shape (n,), default=None
+    X : array-like, tensor, Dataset or dict of array-like of n rows
+        Inputs of the module; of several by their names, as in skorch's ``SliceDict``. Items of a
+        Dataset are returned unchanged.
+    y : array-like of shape (n,) or (n, 1), default=None
         Labels, if they are known. Agreement of views needs no labels.
 
     Raises
@@ -47,12 +49,17 @@ class SharedEnvironment(torch.utils.data.Dataset):  # type: ignore[type-arg]
             raise ValueError(f"y: expected {len(self)} labels, got {_num_samples(y)}.")
 
     def __len__(self) -> int:
+        if isinstance(self.X, Mapping):
+            return _num_samples(next(iter(self.X.values())))
         return len(self.X) if hasattr(self.X, "__len__") else _num_samples(self.X)
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(self.X, torch.utils.data.Dataset):
             return self.X[index]
-        row = self.X.iloc[index].to_numpy() if hasattr(self.X, "iloc") else self.X[index]
+        if isinstance(self.X, Mapping):  # such as skorch's SliceDict
+            row: Any = {name: part[index] for name, part in self.X.items()}
+        else:
+            row = self.X.iloc[index].to_numpy() if hasattr(self.X, "iloc") else self.X[index]
         if hasattr(row, "to_numpy"):  # a row of a polars DataFrame
             row = row.to_numpy()[0]
         # Loaders cannot stack None, so a missing label is 0.

@@ -220,12 +220,12 @@ def first_failure(
             messages.append(outcome.fit_error.strip().splitlines()[-1])
     if messages:
         return len(messages), f"failed in {len(messages)} of {len(outcomes)} splits: {messages[0]}"
-    for split, outcome in enumerate(outcomes):
-        if metric in outcome.metric_errors:
-            return 0, undefined(metric, split, outcome.metric_errors[metric])
     errors = [outcome.score_error for outcome in outcomes if outcome.score_error is not None]
     if errors:
         return 0, f"no {_scores_in_words(of_regressors)}: {errors[0].splitlines()[0]}"
+    for split, outcome in enumerate(outcomes):
+        if metric in outcome.metric_errors:
+            return 0, undefined(metric, split, outcome.metric_errors[metric])
     return 0, None if unsolved is None else f"no agreement: {unsolved}"
 
 

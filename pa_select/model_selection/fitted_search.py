@@ -170,10 +170,11 @@ class FittedSearchMixin:
         pandas.DataFrame
             A row is named by the parameters that differ. The chosen candidate is first, then
             come the other eligible ones; the value that decides orders them. The columns are
-            those of ``cv_results_`` that decide: scores and agreement with their standard errors,
-            for each site if there are several, the worst environment's name, ``eligible``,
-            ``not_told_apart``, ``weight``; then ``chosen``, and ``index``, which `compare` takes.
-            Print it with ``to_string()``.
+            ``chosen``, and those of ``cv_results_`` that decide: first the value that orders the
+            rows, then other scores and agreements, each with its standard error, for each site if
+            there are several, the worst environment's name, ``eligible``, ``not_told_apart`` and
+            ``weight``; the last one is ``index``, which `compare` takes. Print all of them with
+            ``to_string()``.
 
         Raises
         ------

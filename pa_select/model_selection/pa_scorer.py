@@ -17,7 +17,13 @@ from pa_select.pairing import pair_environments, pair_within_label
 from pa_select.scores import class_scores
 from pa_select.scores.class_scores import cached_for_only
 from pa_select.scores.precomputed import rows_not_taken
-from pa_select.utils.arrays import check_column, check_weight, resolve_device, stacked
+from pa_select.utils.arrays import (
+    check_column,
+    check_weight,
+    resolve_device,
+    rows_of_parts,
+    stacked,
+)
 from pa_select.utils.estimators import SavedWithVersions
 from pa_select.utils.frames import (
     check_columns,
@@ -281,6 +287,7 @@ class PAScorer(_NoScorer, NoThreshold, SavedWithVersions, BaseEstimator):
                 "to choose among regressors use expected_scorer."
             )
             return stop_search(TypeError(why))
+        X = rows_of_parts(X)
         try:
             plan = self._plan(X, y, environments, sample_weight)
         except Exception as error:  # whatever the classifier
@@ -345,6 +352,7 @@ class PAScorer(_NoScorer, NoThreshold, SavedWithVersions, BaseEstimator):
         >>> result.n_pairs, result.score == scorer(GaussianNB().fit(X, y), X)
         (178, True)
         """
+        X = rows_of_parts(X)
         plan = self._plan(X, y, environments, sample_weight)
         return self._solved(self._scored(plan, estimator, X))
 

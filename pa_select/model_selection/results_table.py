@@ -202,13 +202,13 @@ def summary(search: Search) -> Frame:
     chosen = getattr(search, "best_index_", None)
     order = by_what_decides(search)
     number = np.arange(len(order))
-    shown = columns_that_decide(search, metric, search.scoring).values()
-    wanted = [name for with_error in shown for name in with_error]
+    shown = _decisive_first(search, columns_that_decide(search, metric, search.scoring))
+    wanted = [name for with_error in shown.values() for name in with_error]
     wanted += [f"worst_environment_{metric}", *new_site_names(metric), "adapted", "worst_site"]
     wanted += ["eligible", "not_told_apart", "weight"]
-    # What decides stands first: a narrow screen leaves out columns in the middle.
-    columns = {name: table[name] for name in wanted if name in table}
-    columns |= {"chosen": number == chosen, "index": number}
+    # A narrow screen leaves out columns in the middle.
+    columns = {"chosen": number == chosen}
+    columns |= {name: table[name] for name in wanted if name in table} | {"index": number}
     names = candidate_names(table["params"], search.estimator)
     return pandas.DataFrame(columns, index=pandas.Index(names, name="candidate")).iloc[order]
 
@@ -217,10 +217,10 @@ def table_of_candidates(search: Search, longest_name: int = _LONGEST_NAME) -> st
     """Return what decided between a search's candidates, with bars; the chosen one is first."""
     cv_results = search.cv_results_
     metric = first_metric(search, cv_results)
-    columns, decides = {}, what_decides(search)
+    columns = {}
     shown = columns_that_decide(search, metric, scoring_of(search))
-    # The column that decides is the first, as a narrow screen cuts the last ones.
-    for head, (value, error) in sorted(shown.items(), key=lambda item: item[1][0] != decides):
+    # A narrow screen cuts the last columns.
+    for head, (value, error) in _decisive_first(search, shown).items():
         # Errors are recorded with a minus sign, since larger scores are better.
         words, values = head.replace("neg ", "", 1), np.asarray(cv_results[value])
         values = values if words == head else -values
@@ -252,6 +252,14 @@ def table_of_candidates(search: Search, longest_name: int = _LONGEST_NAME) -> st
         caption += f", of which {_SHOWN} are shown"
     rows = map(row, by_what_decides(search)[:_SHOWN].tolist())
     return html_table(caption, ["candidate", *columns], rows)
+
+
+def _decisive_first(
+    search: Search, shown: dict[str, tuple[str, str]]
+) -> dict[str, tuple[str, str]]:
+    """Return columns with that one first that decides."""
+    decides = what_decides(search)
+    return dict(sorted(shown.items(), key=lambda item: item[1][0] != decides))
 
 
 def columns_that_decide(

@@ -17,6 +17,7 @@ from torch.utils.data import Dataset, RandomSampler, Subset, TensorDataset
 from pa_select.agreement.inputs.validation import check_prior, is_marginal
 from pa_select.pairing.one_sample import check_rows, pair_environments
 from pa_select.scores.modules import check_classifies, net_scores
+from pa_select.scores.precomputed import one_column
 from pa_select.utils.arrays import OF_LABELS, WRONG_PRECISION, as_numpy, shape_of, stacked
 from pa_select.utils.estimators import module_of, refuse_iterable_dataset, refuse_loader
 from pa_select.utils.messages import warn_caller
@@ -125,8 +126,14 @@ def _dataset(net: Net, environment: Any) -> Any:
     if isinstance(environment, Dataset):
         return environment
     if isinstance(environment, tuple) and len(environment) == 2:
-        return net.get_dataset(*environment)
+        rows, labels = environment
+        return net.get_dataset(rows, _flat(labels))
     return net.get_dataset(environment)
+
+
+def _flat(labels: Any) -> Any:
+    """Return labels of shape (n, 1) as (n,); others are returned as they are."""
+    return one_column(as_numpy(labels)) if np.shape(labels)[1:] == (1,) else labels
 
 
 def _rows(
@@ -175,7 +182,9 @@ def _labels(environment: object, dataset: HasItems, k: int) -> Array:
 
 
 def _array_of(labels: Any) -> Array:
-    return np.array([int(label) if isinstance(label, torch.Tensor) else label for label in labels])
+    """Return labels, also of shape (n, 1) or in tensors, as an array."""
+    of_rows = [int(label) if isinstance(label, torch.Tensor) else label for label in labels]
+    return one_column(of_rows)
 
 
 def _known_labels(environment: Any, dataset: Any) -> Any:
@@ -183,7 +192,7 @@ def _known_labels(environment: Any, dataset: Any) -> Any:
     if known is None and isinstance(environment, Dataset) and not hasattr(environment, "X"):
         # Only reading every item shows its label; arrays and skorch datasets need not be read.
         known = [item[1] for item in dataset]
-    return known
+    return _flat(known)
 
 
 def _features(environment: object, dataset: HasItems) -> Any:
@@ -212,13 +221,16 @@ def _try_out(net: Net, dataset: Any, name: str, prior: Prior) -> None:
 def _refuse_nan(net: Net, dataset: Any, environment: Any, name: str) -> None:
     """Refuse rows with nan if they are in memory and the net does not replace nan."""
     rows = environment[0] if isinstance(environment, tuple) else environment
-    if not isinstance(rows, (np.ndarray, torch.Tensor)):
-        return
-    # Nets that replace missing values are welcome, so a look at the rows is not enough.
-    wrong = torch.as_tensor(rows).reshape(len(rows), -1).isnan().any(1)
-    first = int(wrong.int().argmax())
-    if bool(wrong[first]) and bool(scores_on(net, Subset(dataset, [first])).isnan().any()):
-        raise ValueError(f"{name}: expected finite rows, got nan in row {first}.")
+    if isinstance(rows, Dataset):
+        rows = getattr(rows, "X", None)
+    for part in rows.values() if isinstance(rows, Mapping) else [rows]:
+        if not isinstance(part, (np.ndarray, torch.Tensor)):
+            continue
+        # Nets that replace missing values are welcome, so a look at the rows is not enough.
+        wrong = torch.as_tensor(part).reshape(len(part), -1).isnan().any(1)
+        first = int(wrong.int().argmax())
+        if bool(wrong[first]) and bool(scores_on(net, Subset(dataset, [first])).isnan().any()):
+            raise ValueError(f"{name}: expected finite rows, got nan in row {first}.")
 
 
 def _refuse_shuffling(net: Net, dataset: HasItems) -> None:
@@ -300,8 +312,9 @@ def _rows_in_memory(dataset: Any) -> Floats | None:
     elif isinstance(dataset, NetDataset):
         rows = dataset.X
     if isinstance(rows, Mapping):  # such as skorch's SliceDict
-        parts = [as_numpy(part) for part in rows.values()]
-        if all(isinstance(part, np.ndarray) and part.ndim > 1 for part in parts):
+        # One number for each row is no sample of columns, such as a weight.
+        parts = [part for part in map(as_numpy, rows.values()) if np.ndim(part) > 1]
+        if parts and all(isinstance(part, np.ndarray) for part in parts):
             rows = np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
     if not isinstance(rows, (np.ndarray, torch.Tensor)) or len(rows.shape) < 2 or not len(indices):
         return None

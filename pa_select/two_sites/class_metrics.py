@@ -126,8 +126,8 @@ def _ratio(numerator: Tensor, denominator: Tensor) -> Tensor:
 
 def of_probabilities(
     metric: object, options: Mapping[str, Any], n_classes: int
-) -> Callable[[Floats, Floats], ScoreOfUnits] | None:
-    """Return a function of labels and outputs of a classifier, or None if none is known.
+) -> Callable[[Floats, Floats, Floats | None], ScoreOfUnits] | None:
+    """Return a function of labels, outputs and weights of rows, or None if none is known.
 
     Labels are the probabilities of the classes of each row, (n, n_classes).
     """
@@ -137,11 +137,12 @@ def of_probabilities(
         return _area
     if options:
         return None
-    if metric is metrics.log_loss:
-        return lambda labels, output: ScoreOfUnits.of_mean((labels * _log_losses(output)).sum(1))
-    if metric is metrics.brier_score_loss:
-        return lambda labels, output: ScoreOfUnits.of_mean((labels * _brier_losses(output)).sum(1))
-    return None
+    losses = {metrics.log_loss: _log_losses, metrics.brier_score_loss: _brier_losses}.get(metric)
+    if losses is None:
+        return None
+    return lambda labels, output, weight: ScoreOfUnits.of_mean(
+        (labels * losses(output)).sum(1), weight=weight
+    )
 
 
 def _log_losses(probabilities: Floats) -> Floats:
@@ -157,14 +158,15 @@ def _brier_losses(probabilities: Floats) -> Floats:
     return losses / 2 if losses.shape[1] == 2 else losses
 
 
-def _area(labels: Floats, output: Floats) -> ScoreOfUnits:
+def _area(labels: Floats, output: Floats, weight: Floats | None) -> ScoreOfUnits:
     """Return the area under the curve; of several classes the mean of each against the rest."""
+    share = np.ones(len(labels)) if weight is None else weight
     if output.ndim == 1 or output.shape[1] == 2:
         values = output if output.ndim == 1 else output[:, 1]
-        return _binary_area(labels[:, 1], labels[:, 0], values)
+        return _binary_area(share * labels[:, 1], share * labels[:, 0], values)
     return ScoreOfUnits.mean_of(
         [
-            _binary_area(of_class, 1 - of_class, values)
+            _binary_area(share * of_class, share * (1 - of_class), values)
             for of_class, values in zip(labels.T, output.T, strict=True)
         ]
     )

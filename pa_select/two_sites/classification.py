@@ -172,7 +172,13 @@ class Classification:
         return [model.scores, codes, *probabilities]
 
     def closed_form(
-        self, scorer: Scorer, labels: Floats, model: RecordedClassifier, *, is_counted: bool = True
+        self,
+        scorer: Scorer,
+        labels: Floats,
+        model: RecordedClassifier,
+        *,
+        is_counted: bool = True,
+        weight: Floats | None = None,
     ) -> ScoreOfUnits | None:
         """Score by the formula of a metric of scikit-learn; None if there is none for a scorer.
 
@@ -180,15 +186,15 @@ class Classification:
         """
         if is_accuracy(scorer):
             columns = columns_of(model.predicted, model.classes, "the model")
-            return ScoreOfUnits.of_mean(labels[np.arange(len(labels)), columns], step=1.0)
+            return ScoreOfUnits.of_mean(labels[np.arange(len(labels)), columns], 1.0, weight)
         metric, options = getattr(scorer, "_score_func", None), getattr(scorer, "_kwargs", {})
         methods, scored = response_methods(scorer), None
         if methods == ["predict"]:
-            scored = _of_table(metric, options, labels, model, is_counted)
+            scored = _of_table(metric, options, labels, model, is_counted, weight)
         elif (formula := of_probabilities(metric, options, labels.shape[1])) is not None:
             every = row_numbers(np.arange(len(labels)))
             method = next(method for method in methods if hasattr(model, method))
-            scored = formula(labels, np.asarray(getattr(model, method)(every)))
+            scored = formula(labels, np.asarray(getattr(model, method)(every)), weight)
         return None if scored is None else scored.times(getattr(scorer, "_sign", 1))
 
     def weighted_score(
@@ -211,8 +217,8 @@ class Classification:
             return None
         n = labelled.n_independent
         if labelled.groups is not None:
-            groups = labelled.groups[labelled.tested]
-            n = effective_number(model.predicted == y, groups, labelled.n)
+            given = labelled.groups[labelled.tested], labelled.n_effective, labelled.weight_of_rows
+            n = effective_number(model.predicted == y, *given)
         return float(error_of_rate(np.asarray(score), n))
 
     def validated(self, scorer: Scorer, labelled: object, outputs: object, score: float) -> float:
@@ -242,11 +248,11 @@ class Classification:
         outputs_b: Outputs,
     ) -> tuple[float, float]:
         """Return the interval of the accuracy at the other site."""
-        n = float(labelled.n)
+        n = labelled.n_effective
         if labelled.groups is not None:
             tested = labelled.tested
             right = joined(outputs()).predicted == labelled.y[tested]
-            n = effective_number(right, labelled.groups[tested], labelled.n)
+            n = effective_number(right, labelled.groups[tested], n, labelled.weight_of_rows)
         disagreement = self.disagreement(outputs_a, outputs_b)
         low, high = accuracy_interval(score, n, disagreement, len(outputs_a[0].predicted))
         return float(low), float(high)
@@ -374,10 +380,12 @@ def _of_table(
     labels: Floats,
     model: RecordedClassifier,
     is_counted: bool,
+    weight: Floats | None,
 ) -> ScoreOfUnits | None:
     """Score predicted classes by the table of the expected counts of labels and predictions."""
     n, columns = len(labels), columns_of(model.predicted, model.classes, "the model")
-    table = labels.T @ (columns[:, None] == np.arange(labels.shape[1])) / n
+    share = np.ones(n) if weight is None else weight / weight.mean()
+    table = (share * labels.T) @ (columns[:, None] == np.arange(labels.shape[1])) / n
     # An object that counts once for every class brings all classes into the metric.
     known = np.full(len(table), True) if is_counted else (table.sum(0) > 0) | (table.sum(1) > 0)
     inside = np.ix_(known, known)
@@ -389,7 +397,8 @@ def _of_table(
     influence = (labels * gradient.T[columns]).sum(axis=1)
     steps = np.square(np.diag(gradient)[:, None] - gradient).sum(axis=1) / max(len(table) - 1, 1)
     step = float(np.sqrt(labels.mean(axis=0) @ steps))
-    return ScoreOfUnits(result[0], (influence - float((gradient * table).sum())) / n, step)
+    changes = share * (influence - float((gradient * table).sum())) / n
+    return ScoreOfUnits(result[0], changes, step)
 
 
 def _weighted(

@@ -108,8 +108,7 @@ class Engine:
     metric; errors that are None are computed here. `metric` decides which models are the most
     accurate, and whether rows are adapted. A `reference` that is given is by the sample of the
     rows at the first site. If `errors` are a list, metrics that fail are nan, and what they raise
-    is added to it. `score_weights` are by metric, where it counts the labelled rows of regressors
-    with weights.
+    is added to it. `score_weights` are by metric, if it counts the labelled rows with weights.
     """
 
     def __init__(

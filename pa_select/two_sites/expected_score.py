@@ -41,6 +41,7 @@ from pa_select.utils.arrays import (
     check_scoring_argument,
     labels_of,
     look_like_probabilities,
+    rows_of_parts,
     stacked,
 )
 from pa_select.utils.estimators import SavedWithVersions, named_estimators
@@ -374,6 +375,7 @@ class ExpectedScorer(NoThreshold, SavedWithVersions, BaseEstimator):
     def __call__(self, estimator: Model, X: Rows, y: Labels | None = None) -> float:
         """Return the expected score of a fitted model; its labelled rows are X and y."""
         stopped: float
+        X = rows_of_parts(X)
         try:  # what is wrong with the pairs, the labels or the metric is so for every model
             y = check_metric(estimator, X, y, self.scoring)
             X_a, X_b = self._rows()

@@ -41,7 +41,7 @@ class LabelledRows(NamedTuple):
     groups: Array | None = None
     #: The weights with which all rows calibrate.
     weight: Array | None = None
-    #: Those with which a metric of numbers counts them.
+    #: Those with which a metric counts them.
     score_weight: Array | None = None
 
     @property
@@ -73,6 +73,18 @@ class LabelledRows(NamedTuple):
         return np.concatenate(of_splits)
 
     @property
+    def n_effective(self) -> float:
+        """How many rows of equal weight have the error of the weighted mean (Kish).
+
+        Without weights it is the number of different rows.
+        """
+        weight = self.weight_of_rows
+        if weight is None:
+            return self.n
+        of_units = np.bincount(self.units, weight)
+        return float(of_units.sum() ** 2 / (of_units @ of_units))
+
+    @property
     def weight_of_splits(self) -> Floats:
         """For each scored row, by how much more it counts in a mean over splits of equal sizes."""
         sizes = np.array([len(rows) for rows in self.rows])
@@ -81,6 +93,8 @@ class LabelledRows(NamedTuple):
     @property
     def n_independent(self) -> float:
         """How many rows in splits of equal sizes have the error of the mean over the splits."""
+        if self.score_weight is not None:
+            return self.n_effective
         return self.n / float(np.mean(self.weight_of_splits**2))
 
 
@@ -264,13 +278,13 @@ def _exact_limits(rate: float | Floats, n: float | Floats) -> tuple[Any, Any]:
     return np.where(none, 0.0, low), np.where(all_of_them, 1.0, high)
 
 
-def effective_number(right: Mask, groups: Array, n: int) -> float:
+def effective_number(right: Mask, groups: Array, n: float, weight: Floats | None = None) -> float:
     """Return how many independent rows say as much of the accuracy as n rows in groups; n at most.
 
     So many rows have the variance of the accuracy of the rows in groups. With few groups that
     variance is itself uncertain, so the number is reduced by the squared quantiles of Student's
     t, as Korn and Graubard [1]_ do for surveys. `right` says whether each prediction of a labelled
-    row is right; a row may be predicted several times.
+    row is right; a row may be predicted several times. `weight` has the weights of these rows.
 
     References
     ----------
@@ -278,8 +292,9 @@ def effective_number(right: Mask, groups: Array, n: int) -> float:
        number of positive counts estimated from survey data", Survey Methodology 1998.
     """
     codes = group_codes(groups)
-    rate, n_groups = float(right.mean()), int(codes.max()) + 1
-    deviations = np.bincount(codes, right - rate) / len(right)
+    rate, n_groups = float(np.average(right, weights=weight)), int(codes.max()) + 1
+    share = 1 / len(right) if weight is None else weight / weight.sum()
+    deviations = np.bincount(codes, share * (right - rate))
     variance = float(deviations @ deviations) * n_groups / (n_groups - 1)
     # Where all groups have the same accuracy, how alike the rows of a group are is not known.
     if variance <= _ROUNDING**2:
@@ -287,7 +302,7 @@ def effective_number(right: Mask, groups: Array, n: int) -> float:
     return min(rate * (1 - rate) / variance, n) / widening(n_groups, n) ** 2
 
 
-def widening(n_groups: int, n: int) -> float:
+def widening(n_groups: int, n: float) -> float:
     """Return the quantile of Student's t for groups, relative to the one for n rows.
 
     Plus and minus 1.96 standard errors, multiplied by this, is the 95 % interval of a mean of few
@@ -352,8 +367,7 @@ def scored_rows(
     """
     model, tested = joined(outputs), labelled.tested
     labels, weight = task.known_labels(model, labelled.y[tested]), labelled.weight_of_rows
-    given = {} if weight is None else {"weight": weight}
-    scored = task.closed_form(scorer, labels, model, is_counted=False, **given)
+    scored = task.closed_form(scorer, labels, model, is_counted=False, weight=weight)
     if scored is None:
         return None
     weighted = scored.contributions

@@ -238,6 +238,15 @@ def are_rows(value: object) -> bool:
     return hasattr(value, "shape")
 
 
+def rows_of_parts(X: Any) -> Any:
+    """Return a plain dict of parts, as skorch gives a scorer for a ``SliceDict``, as one again."""
+    if not isinstance(X, dict) or are_rows(X) or "skorch" not in sys.modules:
+        return X
+    from skorch.helper import SliceDict
+
+    return SliceDict(**X)
+
+
 #: The error of a net in single precision that gets rows in double precision.
 WRONG_PRECISION = (
     '{name}: expected rows of the net\'s precision, got float64; give {name}.astype("float32").'

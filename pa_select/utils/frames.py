@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pa_select.utils.arrays import are_rows, shape_of
+from pa_select.utils.arrays import are_rows, is_dataset, shape_of
 from pa_select.utils.estimators import takes_infinite, takes_missing
 from pa_select.utils.messages import named_error
 from pa_select.utils.typing import Mask, Model, Rows
@@ -111,6 +111,8 @@ def check_columns(rows: Any, X: Any, name: str, name_of_X: str = "X", advice: st
     ``SliceDict`` is one, have the parts of X, and each is checked.
     """
     if isinstance(rows, Mapping) or isinstance(X, Mapping):
+        if is_dataset(rows) or is_dataset(X):  # as skorch's cache, whose items may be parts
+            return
         parts, known_parts = (sorted(x) if isinstance(x, Mapping) else None for x in (rows, X))
         if parts is None or parts != known_parts:
             expected, got = (

@@ -547,7 +547,7 @@ def test_bad_input_is_refused_before_any_fit(made, message):
 
 
 BAYES, LINE = GaussianNB().fit(X, Y), Ridge().fit(X_T, Y_T)
-NO_METRIC = "scoring: expected the name of a metric, a scorer or N"
+NO_METRIC = "scoring: expected one scorer, by name or callable, got"
 
 
 @pytest.mark.parametrize(

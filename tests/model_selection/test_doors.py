@@ -25,6 +25,7 @@ from sklearn.model_selection import (
     GridSearchCV,
     KFold,
     LeaveOneOut,
+    ParameterGrid,
     PredefinedSplit,
     StratifiedKFold,
 )
@@ -533,7 +534,8 @@ HOLES = np.where(B > 3, np.nan, B)
 )
 @pytest.mark.filterwarnings("ignore")
 def test_missing_values_that_no_candidate_takes_are_refused_before_any_fit(model, grid, who):
-    for search in (PASearchCV(model, grid), PARandomizedSearchCV(model, grid, n_iter=2)):
+    n = len(ParameterGrid(grid))  # all of them
+    for search in (PASearchCV(model, grid), PARandomizedSearchCV(model, grid, n_iter=n)):
         with pytest.raises(ValueError, match=f"expected no missing values, .* {who}"):
             search.fit(V, v, paired=(A, HOLES))
 

@@ -6,6 +6,7 @@ import warnings
 from html.parser import HTMLParser
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_digits, load_iris
@@ -592,6 +593,12 @@ def test_a_summary_has_the_columns_that_decide(name, request):
     if name == "with_environments":
         assert {"mean_test_score_worst_environment", "worst_environment_score"} <= set(summary)
     assert len(summary.columns) < 15
+    # A screen of 80 columns shows what is chosen, and the value that decides.
+    assert summary.columns[0] == "chosen"
+    np.testing.assert_array_equal(summary.iloc[:, 1], np.asarray(decides)[order])
+    with pd.option_context("display.width", 80, "display.max_columns", 0):
+        head = repr(summary).splitlines()[0].split()
+    assert head[:2] == summary.columns[:2].tolist()
 
 
 def test_a_page_is_written_to_a_file(with_pairs, tmp_path):

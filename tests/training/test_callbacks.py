@@ -5,6 +5,7 @@ import warnings
 from copy import deepcopy
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from helpers.nets import Module
@@ -29,6 +30,7 @@ from skorch.callbacks import (
 from skorch.dataset import Dataset
 from skorch.helper import SliceDict
 from torch import nn
+from torch.utils.data import TensorDataset
 
 from pa_select import PAEarlyStopping, PAScoring, class_scores, posterior_agreement
 from pa_select.datasets import SharedEnvironment
@@ -573,3 +575,50 @@ def test_raw_parts_of_a_dict_are_warned_of():
     net = make(PAScoring(raw), max_epochs=1).set_params(module=InParts)
     with pytest.warns(UserWarning, match="expected rows on the scale of the rows"):
         net.fit(parts(X), Y)
+
+
+def weighted(rows):
+    return SliceDict(x=rows, sample_weight=np.ones(len(rows), dtype=np.float32))
+
+
+class Weighted(Module):
+    def forward(self, x, sample_weight):
+        return super().forward(x)
+
+
+def test_rows_with_weights_are_scored_and_checked_as_rows_without():
+    def net_with(rows, **params):
+        return make(PAScoring(tuple(map(rows, (X, OTHER)))), max_epochs=2).set_params(**params)
+
+    expected = net_with(np.array).fit(X, Y).history[:, "pa"]
+    for rows in (weighted, lambda x: SharedEnvironment(weighted(x), Y)):
+        found = net_with(rows, module=Weighted).fit(weighted(X), Y).history[:, "pa"]
+        assert found == pytest.approx(expected, abs=1e-6)
+    with pytest.warns(UserWarning, match="expected rows on the scale of the rows"):
+        net_with(lambda x: weighted(160 * x + 40), module=Weighted).fit(weighted(X), Y)
+    broken = make(PAScoring((weighted(X), weighted(NAN)))).set_params(module=Weighted)
+    with pytest.raises(ValueError, match=r"environments\[1\]: expected finite rows, .* row 7"):
+        broken.fit(weighted(X), Y)
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        lambda rows: (rows, Y[:, None]),
+        lambda rows: (rows, pd.DataFrame({"y": Y})),
+        lambda rows: SharedEnvironment(rows, Y[:, None]),
+        lambda rows: TensorDataset(torch.tensor(rows), torch.tensor(Y)[:, None]),
+    ],
+)
+@pytest.mark.parametrize("pairing", ["label", LabelPairing()])
+def test_labels_of_environments_may_be_a_column(environment, pairing):
+    expected, found, mixed = (
+        make(PAScoring(environments, pairing=pairing), max_epochs=2).fit(X, Y).history[:, "pa"]
+        for environments in (
+            ((X, Y), (OTHER, Y)),
+            (environment(X), environment(OTHER)),
+            ((X, Y), environment(OTHER)),
+        )
+    )
+    assert found == pytest.approx(expected, abs=1e-9)
+    assert mixed == pytest.approx(expected, abs=1e-9)

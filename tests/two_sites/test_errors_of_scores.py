@@ -15,6 +15,7 @@ from pa_select.two_sites.classification import Classification
 from pa_select.two_sites.regression import Regression
 from pa_select.two_sites.score_of_units import (
     LabelledRows,
+    accuracy_interval,
     error_of_rate,
     error_of_score,
     normal_p_value,
@@ -110,6 +111,55 @@ def test_heavy_tails_widen_the_error_as_students_t_does():
     normal = student_factor(norm.ppf((np.arange(1000) + 0.5) / 1000))
     assert normal == pytest.approx(1, abs=2e-3)
     assert student_factor(np.zeros(10)) == 1
+
+
+OF_NUMBERS = ["neg_mean_absolute_error", "neg_root_mean_squared_error", "r2"]
+
+
+@pytest.mark.parametrize("metric", [*METRICS, "neg_brier_score", *OF_NUMBERS])
+def test_the_error_of_weighted_rows_is_that_of_repeated_ones(metric):
+    # The copies of a row are a group; parts of equal weight are parts of equal numbers of copies.
+    rng, scorer = np.random.default_rng(5), get_scorer(metric)
+    task, model, y = CLASSES, LogisticRegression(), Y
+    if metric in OF_NUMBERS:
+        task, model, y = NUMBERS, Ridge(), X[:, 0] + rng.normal(size=178)
+    rows = [np.arange(60, 120), np.arange(120, 178)]
+    fitted = model.fit(X[:60], y[:60])
+    record = RecordedRegressor.of if task is NUMBERS else RecordedClassifier.of
+    weight = rng.choice([1, 9], 178, p=[0.9, 0.1])
+    copies = [np.repeat(test, weight[test]) for test in rows]
+    every = np.concatenate(copies)
+    places = np.split(np.arange(len(every)), [len(copies[0])])
+    weighted = LabelledRows(y, rows, score_weight=weight.astype(float))
+    repeated = LabelledRows(y[every], places, groups=every)
+    found = scored_rows(task, scorer, weighted, [record(fitted, X[test]) for test in rows])
+    expected = scored_rows(task, scorer, repeated, [record(fitted, X[test]) for test in copies])
+    plain = scored_rows(
+        task,
+        scorer,
+        weighted._replace(score_weight=None),
+        [record(fitted, X[test]) for test in rows],
+    )
+    error = expected.standard_error(repeated.groups_of_units)
+    assert found.standard_error() == pytest.approx(error, rel=0.05)
+    assert plain.standard_error() != pytest.approx(error, rel=0.1)
+
+
+def test_the_interval_of_an_accuracy_counts_weighted_rows_as_fewer():
+    weight = np.where(np.arange(160) < 10, 50.0, 1.0)
+    model = RecordedClassifier(np.array([0, 1]), np.zeros((160, 2)), np.arange(160) % 5 // 4)
+    labelled = LabelledRows(np.zeros(160, dtype=int), [np.arange(160)], score_weight=weight)
+    n = weight.sum() ** 2 / np.sum(weight**2)
+    assert n < 20
+    pairs = [[model], [model]]  # whose predictions are the same
+    found = CLASSES.interval(get_scorer("accuracy"), 0.8, labelled, lambda: [model], *pairs)
+    assert found == pytest.approx(accuracy_interval(0.8, n, 0.0, 160))
+    equal = labelled._replace(score_weight=np.full(160, 3.0))
+    assert equal.n_effective == pytest.approx(labelled.n)
+    # Of as many groups as rows, all of one weight each, the number is about the same.
+    alone = labelled._replace(groups=np.arange(160))
+    of_groups = CLASSES.interval(get_scorer("accuracy"), 0.8, alone, lambda: [model], *pairs)
+    assert of_groups[0] < accuracy_interval(0.8, 25, 0.0, 160)[0]
 
 
 @pytest.mark.parametrize("metric", METRICS)

@@ -231,6 +231,23 @@ def test_the_agreement_of_an_epoch_is_the_same_with_skorchs_cache(scorer):
     assert len(set(one)) == 3
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda wrap: expected_scorer(wrap(A), wrap(B)),
+        lambda wrap: PAScorer(paired=(wrap(A), wrap(B))),
+        lambda wrap: PAScorer(),
+    ],
+)
+def test_the_epochs_of_a_net_of_parts_are_scored_with_and_without_the_cache(make):
+    plain = history(make(np.array), V, LABELS, use_caching=False)
+    assert len(set(plain)) > 1
+    for use_caching in (True, False):
+        given = make(in_dict), in_dict(V), LABELS
+        found = history(*given, use_caching=use_caching, model=net(InParts, lr=0.02))
+        assert found == pytest.approx(plain, rel=1e-5)
+
+
 def test_expected_scores_of_datasets_are_those_of_their_rows():
     module, rows, y = net().fit(V[:60], LABELS[:60]).module_, V[60:], LABELS[60:]
     plain = pytest.approx(expected_score(module, A, B, rows, y), rel=1e-5)

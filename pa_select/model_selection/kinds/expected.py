@@ -111,11 +111,12 @@ class ExpectedScores:
         #: By the metric's name, as in ``mean_test_<metric>``.
         # Named as in ``cv_results_``, whose columns follow from the names.
         self.scorers = dict(data.scorer._scorers) if several else {"score": data.scorer}
-        weights = {name: data.score_weight(name) for name in self.scorers}
         #: By metric, if it counts the rows with weights.
-        self.score_weights = {name: one for name, one in weights.items() if one is not None}
-        for scorer in self.scorers.values():
+        self.score_weights: dict[str, Array] = {}
+        for name, scorer in self.scorers.items():
             self._task.check_scorer(scorer, self.labelled.y)
+            if (counted := data.score_weight(name)) is not None:
+                self.score_weights[name] = counted
         #: Whether a metric looks at more than the predicted classes.
         self.needs_probabilities = not all(map(is_accuracy, self.scorers.values()))
         self.of_regressors = data.of_regressors
@@ -176,7 +177,7 @@ class ExpectedScores:
             metric,
             self._reference,
             errors,
-            self.score_weights if self.of_regressors else {},
+            self.score_weights,
         )
         n_candidates = len(cv_results[f"mean_test_{metric}"])
         found = [engine.at(site) for site in self.sites]
