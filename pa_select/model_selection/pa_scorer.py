@@ -482,23 +482,7 @@ class PAScorer(_NoScorer, NoThreshold, SavedWithVersions, BaseEstimator):
         n = _num_samples(X)
         weight = None if sample_weight is None else check_weight(sample_weight, n)
         if pairing == "views":
-            # Views are made of plain rows, and the model predicts X as it is.
-            rows = stacked(X, "X")
-            shown = [view_of(view, rows) for view in self._views()]
-            for view in shown:
-                check_columns(view, rows, "views")
-            pair_weight = None if weight is None else np.tile(weight, len(shown))
-            # Several views of a row say no more of the shares of the classes than one.
-            n_used = n if weight is None else int(np.count_nonzero(weight))
-            return _Plan(
-                (X, *shown),
-                lambda scores, *others: _ScoredPairs(
-                    _concatenate([scores] * len(others)),
-                    _concatenate(list(others)),
-                    pair_weight,
-                    n_used,
-                ),
-            )
+            return self._plan_of_views(X, n, weight)
         if y is None and not between:
             raise ValueError(
                 f"y: expected labels with pairing={pairing!r}, got None. A scorer is called as "
@@ -541,6 +525,26 @@ class PAScorer(_NoScorer, NoThreshold, SavedWithVersions, BaseEstimator):
             (X,),
             lambda scores: _ScoredPairs(scores[a], scores[b], pair_weight, len(a)),
             is_of_one_class,
+        )
+
+    def _plan_of_views(self, X: Rows, n: int, weight: Floats | None) -> _Plan:
+        """Pair each of the n rows of X with its views."""
+        # Views are made of plain rows, and the model predicts X as it is.
+        rows = stacked(X, "X")
+        shown = [view_of(view, rows) for view in self._views()]
+        for view in shown:
+            check_columns(view, rows, "views")
+        pair_weight = None if weight is None else np.tile(weight, len(shown))
+        # Several views of a row say no more of the shares of the classes than one.
+        n_used = n if weight is None else int(np.count_nonzero(weight))
+        return _Plan(
+            (X, *shown),
+            lambda scores, *others: _ScoredPairs(
+                _concatenate([scores] * len(others)),
+                _concatenate(list(others)),
+                pair_weight,
+                n_used,
+            ),
         )
 
     def _scored(self, plan: _Plan, estimator: Model, X: Rows) -> _ScoredPairs:
