@@ -109,8 +109,10 @@ def _correlation(table: Tensor) -> Tensor:
     shares = table / table.sum()
     true, predicted = shares.sum(1), shares.sum(0)
     spread = (1 - true @ true) * (1 - predicted @ predicted)
+    # The spread of a single class is 0, but for rounding.
+    is_spread = (spread > 0) & ((true > 0).sum() > 1) & ((predicted > 0).sum() > 1)
     together = shares.diagonal().sum() - true @ predicted
-    return _ratio(together, torch.sqrt(torch.where(spread > 0, spread, 1.0)) * (spread > 0))
+    return _ratio(together, torch.sqrt(torch.where(is_spread, spread, 1.0)) * is_spread)
 
 
 def _ratio(numerator: Tensor, denominator: Tensor) -> Tensor:

@@ -27,7 +27,7 @@ from pa_select.two_sites.score_of_units import (
 )
 from pa_select.utils.arrays import check_matrix
 from pa_select.utils.sklearn_private import _PassthroughScorer
-from pa_select.utils.typing import Array, Floats, Index, Ints, Predictor, Rows, Scorer
+from pa_select.utils.typing import Array, Floats, Index, Ints, Mask, Predictor, Rows, Scorer
 
 #: The outputs of the models of all splits.
 Outputs: TypeAlias = Sequence[RecordedClassifier]
@@ -153,11 +153,18 @@ class Classification:
         return [model.scores, codes, *probabilities]
 
     def closed_form(
-        self, scorer: Scorer, labels: Floats, model: RecordedClassifier, *, is_counted: bool = True
+        self,
+        scorer: Scorer,
+        labels: Floats,
+        model: RecordedClassifier,
+        *,
+        is_counted: bool = True,
+        y: Array | None = None,
     ) -> ScoreOfUnits | None:
         """Score by the formula of a metric of scikit-learn; None if there is none for a scorer.
 
-        ``is_counted``: every object counts once for each class; else each row has one label.
+        ``is_counted``: every object counts once for each class, for which `y` is as in
+        `weighted_score`; else each row has one label.
         """
         if is_accuracy(scorer):
             columns = columns_of(model.predicted, model.classes, "the model")
@@ -167,18 +174,30 @@ class Classification:
         methods = [methods] if isinstance(methods, str) else list(methods)
         scored = None
         if methods == ["predict"]:
-            scored = _of_table(metric, options, labels, model, is_counted)
+            counted = _counted(model, y) if is_counted else None
+            scored = _of_table(metric, options, labels, model, counted)
         elif (formula := of_probabilities(metric, options, labels.shape[1])) is not None:
             every = row_numbers(np.arange(len(labels)))
             scored = formula(labels, np.asarray(getattr(model, methods[0])(every)))
         return None if scored is None else scored.times(getattr(scorer, "_sign", 1))
 
     def weighted_score(
-        self, scorer: Scorer, model: RecordedClassifier, labels: Floats, rows: Ints
+        self,
+        scorer: Scorer,
+        model: RecordedClassifier,
+        labels: Floats,
+        rows: Ints,
+        y: Array | None = None,
     ) -> float:
-        """Count each of the rows once for every class, with the class's probability as weight."""
-        y, every = np.tile(model.classes, len(rows)), np.repeat(rows, labels.shape[1])
-        return _weighted(scorer, model, every, y, labels.ravel())
+        """Count each of the rows once for every class, with the class's probability as weight.
+
+        Labelled rows `y` say which classes there are: one that no label is, and that is never
+        predicted, is in no mean over the classes. None: all of them are.
+        """
+        counted = _counted(model, y)
+        given = np.tile(model.classes[counted], len(rows))
+        every = np.repeat(rows, np.count_nonzero(counted))
+        return _weighted(scorer, model, every, given, labels[:, counted].ravel())
 
     def error_of_rate(
         self,
@@ -335,27 +354,42 @@ def class_bias(posterior: Floats, columns: Index, weight: Floats | None = None) 
     return bias
 
 
+def _counted(model: RecordedClassifier, y: Array | None) -> Mask:
+    """Return the classes of a model that labelled rows have or that it predicts; None: all."""
+    if y is None:
+        return np.ones(len(model.classes), dtype=bool)
+    counted: Mask = np.isin(model.classes, y) | np.isin(model.classes, model.predicted)
+    return counted
+
+
 def _of_table(
     metric: object,
     options: dict[str, Any],
     labels: Floats,
     model: RecordedClassifier,
-    is_counted: bool,
+    counted: Mask | None,
 ) -> ScoreOfUnits | None:
-    """Score predicted classes by the table of the expected counts of labels and predictions."""
+    """Score predicted classes by the table of the expected counts of labels and predictions.
+
+    ``counted`` has the classes that the metric sees; None: those of labels and predictions.
+    """
     n, columns = len(labels), columns_of(model.predicted, model.classes, "the model")
     table = labels.T @ (columns[:, None] == np.arange(labels.shape[1])) / n
-    # An object that counts once for every class brings all classes into the metric.
-    known = np.full(len(table), True) if is_counted else (table.sum(0) > 0) | (table.sum(1) > 0)
+    known = (table.sum(0) > 0) | (table.sum(1) > 0) if counted is None else counted
     inside = np.ix_(known, known)
     result = value_and_gradient(metric, options, table[inside], model.classes[known])
     if result is None:
         return None
+    of_known = result[1]
     gradient = np.zeros_like(table)
-    gradient[inside] = result[1]
+    gradient[inside] = of_known
     influence = (labels * gradient.T[columns]).sum(axis=1)
-    steps = np.square(np.diag(gradient)[:, None] - gradient).sum(axis=1) / max(len(table) - 1, 1)
-    step = float(np.sqrt(labels.mean(axis=0) @ steps))
+    changes = np.square(np.diag(of_known)[:, None] - of_known).sum(axis=1)
+    steps = changes / max(len(of_known) - 1, 1)
+    # Of a class of which less than one object is expected, a whole one changes more than the
+    # gradient there says, which may be arbitrarily large.
+    share = labels.mean(axis=0)[known]
+    step = float(np.sqrt(share @ (steps * np.square(np.minimum(1, n * share)))))
     return ScoreOfUnits(result[0], (influence - float((gradient * table).sum())) / n, step)
 
 

@@ -123,7 +123,13 @@ class Regression:
         return [model.predicted]
 
     def closed_form(
-        self, scorer: Scorer, labels: Floats, model: RecordedRegressor, *, is_counted: bool = True
+        self,
+        scorer: Scorer,
+        labels: Floats,
+        model: RecordedRegressor,
+        *,
+        is_counted: bool = True,
+        y: Array | None = None,
     ) -> ScoreOfUnits | None:
         """Score by the formula of a metric of scikit-learn; None if there is none for a scorer."""
         metric, options = getattr(scorer, "_score_func", None), getattr(scorer, "_kwargs", {})
@@ -154,7 +160,12 @@ class Regression:
         return scored.times(getattr(scorer, "_sign", 1))
 
     def weighted_score(
-        self, scorer: Scorer, model: RecordedRegressor, labels: Floats, rows: Ints
+        self,
+        scorer: Scorer,
+        model: RecordedRegressor,
+        labels: Floats,
+        rows: Ints,
+        y: Array | None = None,
     ) -> float:
         """Count each of the rows once for each of the values that its target may have."""
         repeated = row_numbers(np.repeat(rows, labels.shape[1]))
