@@ -46,7 +46,7 @@ from pa_select.scores.candidate_posterior import (
 )
 from pa_select.scores.class_scores import align_classes
 from pa_select.scores.precomputed import RecordedRegressor, one_column
-from pa_select.utils.arrays import check_column
+from pa_select.utils.arrays import check_column, refuse_dataset, refuse_no_rows
 from pa_select.utils.estimators import SavedWithVersions
 from pa_select.utils.messages import keeps_warnings
 from pa_select.utils.sklearn_private import (
@@ -253,6 +253,7 @@ class PACommittee(
             If the members are nets that are fitted once.
         """
         search = checked_search(self.search, self.metric)
+        refuse_dataset(X, "X")
         if is_classifier(search.estimator):
             check_classes(y)
         makes_committees = hasattr(search, "makes_committees")
@@ -545,6 +546,7 @@ class PACommittee(
         committee = cls(min_weight=min_weight)
         committee._validate_params()
         check_metric(scoring)
+        refuse_no_rows(X, "X")
         labels = check_column(y, _num_samples(X), "y")
         if len(labels) < 2:
             raise ValueError(f"X: expected at least two labelled rows, got {len(labels)}.")

@@ -16,7 +16,13 @@ from sklearn.utils.validation import _num_samples
 from pa_select.pairing import pair_environments, pair_within_label
 from pa_select.scores import class_scores
 from pa_select.scores.class_scores import cached_for_only
-from pa_select.utils.arrays import check_column, check_weight, resolve_device, stacked
+from pa_select.utils.arrays import (
+    check_column,
+    check_weight,
+    refuse_no_rows,
+    resolve_device,
+    stacked,
+)
 from pa_select.utils.estimators import SavedWithVersions
 from pa_select.utils.frames import (
     check_columns,
@@ -462,6 +468,7 @@ class PAScorer(_NoScorer, NoThreshold, SavedWithVersions, BaseEstimator):
             for number, rows in enumerate(both):
                 check_columns(rows, X, f"paired[{number}]")
             return _Plan(both, lambda a, b: _ScoredPairs(a, b, None))
+        refuse_no_rows(X, "X")
         n = _num_samples(X)
         weight = None if sample_weight is None else check_weight(sample_weight, n)
         if pairing == "views":

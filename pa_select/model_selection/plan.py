@@ -68,8 +68,8 @@ from pa_select.scores.candidate_posterior import (
 )
 from pa_select.scores.class_scores import refuse_doubles
 from pa_select.scores.precomputed import Stacks
-from pa_select.utils.arrays import are_rows, check_column, check_weight, is_dataset
-from pa_select.utils.estimators import is_instance, refuse_loader, unwrapped
+from pa_select.utils.arrays import check_column, check_weight, refuse_dataset
+from pa_select.utils.estimators import is_instance, unwrapped
 from pa_select.utils.frames import check_row_order
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _check_method_params, _num_samples
@@ -572,17 +572,7 @@ def _check_data(
         raise ValueError(
             f"y: {type(search).__name__} requires y to be passed, but the target y is None"
         )
-    refuse_loader(X, "X")
-    if is_dataset(X):
-        raise TypeError(
-            f"X: expected rows that can be chosen by their numbers, got the Dataset "
-            f"{type(X).__name__}; give skorch.helper.SliceDataset(X), and y."
-        )
-    if isinstance(X, Mapping) and not are_rows(X):
-        raise TypeError(
-            "X: expected rows that can be chosen by their numbers, got a dict; give "
-            "skorch.helper.SliceDict(**X)."
-        )
+    refuse_dataset(X, "X")
     X, y = indexable(X, y)
     if not of_regressors:
         check_column(y, _num_samples(X), "y")

@@ -233,9 +233,29 @@ def shape_of(rows: Any) -> tuple[int, ...] | None:
     return tuple(shape)
 
 
+def refuse_no_rows(rows: object, name: str) -> None:
+    """Raise a TypeError for a DataLoader or a dict of parts, which are no rows."""
+    refuse_loader(rows, name)
+    if isinstance(rows, Mapping) and not are_rows(rows):
+        raise TypeError(
+            f"{name}: expected rows that can be chosen by their numbers, got a "
+            f"{type(rows).__name__}; give skorch.helper.SliceDict(**{name})."
+        )
+
+
+def refuse_dataset(rows: object, name: str) -> None:
+    """Raise a TypeError for rows whose parts a search cannot choose by their numbers."""
+    refuse_no_rows(rows, name)
+    if is_dataset(rows):
+        raise TypeError(
+            f"{name}: expected rows that can be chosen by their numbers, got the Dataset "
+            f"{type(rows).__name__}; give skorch.helper.SliceDataset({name}), and y."
+        )
+
+
 def stacked(rows: Any, name: str) -> Rows:
     """Return the rows of a Dataset as one array; other rows are returned as they are."""
-    refuse_loader(rows, name)
+    refuse_no_rows(rows, name)
     if not is_dataset(rows):
         return rows
     refuse_iterable_dataset(rows, name)
