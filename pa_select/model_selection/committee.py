@@ -309,7 +309,10 @@ class PACommittee(
         search.cv, search._checked_cv_orig = clone(self.search).cv, splitter
         metric = first_metric(search, search.cv_results_) if self.metric is None else self.metric
         # Said in terms of `scoring`; the posterior would say it of parts.
-        check_some_score(search.cv_results_, metric)
+        labels = np.asarray(y) if is_classifier(search.estimator) else None
+        groups = routed.splitter.split.get("groups")
+        tests = [test for _, test in splits]
+        check_some_score(search.cv_results_, metric, tests, labels, groups)
         posterior = candidate_posterior(search, metric, splits=splits)
         self._gather(
             posterior,

@@ -277,6 +277,26 @@ def _undefined_split(
     sites: Array | None,
 ) -> str | None:
     """Say in which split, and at which site, the first candidate has no score, and why."""
+    message, test = where_undefined(table, metric, tests, sites)
+    if test is None:
+        return None
+    reason = None if data.of_regressors else class_of_rows(np.asarray(data.y)[test])
+    if reason is not None:
+        return f"{message}: {reason}"
+    rest = np.setdiff1d(np.arange(_num_samples(data.samples[0])), test)
+    try:
+        params = _check_method_params(data.samples[0], data.fit_params, rest)
+        X, y = (_safe_indexing(rows, rest) for rows in (data.samples[0], data.y_to_fit))
+        _scored_again(clone(first).fit(X, y, **params), data, test)
+    except Exception as error:
+        message += f" ({str(error).strip().removesuffix('.')})"
+    return message
+
+
+def where_undefined(
+    table: Mapping[str, Any], metric: str, tests: Sequence[Ints], sites: Array | None
+) -> tuple[str, Ints | None]:
+    """Say in which split, and at which site, the first candidate has no score; its test rows."""
     for split, test in enumerate(tests):
         if np.isfinite(table[f"split{split}_test_{metric}"][0]):
             continue
@@ -284,23 +304,20 @@ def _undefined_split(
         held_out = [] if sites is None else np.unique(np.asarray(sites)[test]).tolist()
         if len(held_out) == 1:
             message += f", which holds out {held_out[0]!r}"
-        classes = [] if data.of_regressors else np.unique(np.asarray(data.y)[test]).tolist()
-        if len(classes) == 1:
-            message += (
-                f": its {len(test)} test rows are all of class {classes[0]!r}, and a metric such "
-                "as roc_auc is not defined without rows of the other class. Leave such rows out, "
-                "join sites, or choose by another metric, such as 'accuracy'"
-            )
-            return message
-        rest = np.setdiff1d(np.arange(_num_samples(data.samples[0])), test)
-        try:
-            params = _check_method_params(data.samples[0], data.fit_params, rest)
-            X, y = (_safe_indexing(rows, rest) for rows in (data.samples[0], data.y_to_fit))
-            _scored_again(clone(first).fit(X, y, **params), data, test)
-        except Exception as error:
-            message += f" ({str(error).strip().removesuffix('.')})"
-        return message
-    return None
+        return message, test
+    return "", None
+
+
+def class_of_rows(y: Array) -> str | None:
+    """Say that rows are all of one class, so that some metrics are not defined, and what to do."""
+    classes = np.unique(y).tolist()
+    if len(classes) > 1:
+        return None
+    return (
+        f"its {len(y)} test rows are all of class {classes[0]!r}, and a metric such as roc_auc is "
+        "not defined without rows of the other class. Leave such rows out, join sites, or choose "
+        "by another metric, such as 'accuracy'"
+    )
 
 
 def warn_of_failed_agreements(

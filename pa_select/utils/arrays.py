@@ -6,7 +6,7 @@ Torch is not imported: scores may be arrays or tensors.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +49,7 @@ _CHECKED_ON_DEVICE = 1 << 27
 # Numbers of rows to read at once: a few first, because they suffice to recognise most logits.
 _FIRST_ROWS, _ROWS_AT_ONCE = 1 << 10, 1 << 16
 
+_TEXTS = (str, bytes)
 # Deeper lists are not arrays; a list that contains itself would never end.
 _MOST_AXES = 8
 # Longer representations of an object are not shown in a message.
@@ -148,6 +149,13 @@ def check_column(values: Labels, n: int, name: str) -> Array:
             raise TypeError(
                 f"{name}: expected values of one type, got {kinds}; such as .astype(str)."
             ) from error
+        parts = [x for x in column if isinstance(x, Collection) and not isinstance(x, _TEXTS)]
+        if parts:
+            hint = OF_LABELS if name in ("y", "y_val") else ""
+            raise TypeError(
+                f"{name}: expected a number or a string for each row, got a "
+                f"{type(parts[0]).__name__}.{hint}"
+            )
     return column
 
 
@@ -492,4 +500,10 @@ def resolve_device(device: Device, *scores: torch.Tensor) -> torch.device:
         raise ValueError(f"device: got {device!r}, but torch finds no CUDA device.")
     if resolved.type == "mps":
         raise ValueError("device: got 'mps', which has no float64; use 'cpu' or 'cuda'.")
+    if resolved.type not in ("cpu", "cuda"):  # no question to torch covers all other kinds
+        try:
+            torch.zeros(1, dtype=torch.float64, device=resolved).item()
+        except (AssertionError, ImportError, RuntimeError, TypeError) as error:
+            why = f"device: got {device!r}, which torch cannot use here; use 'cpu' or 'cuda'."
+            raise ValueError(why) from error
     return resolved
