@@ -116,7 +116,8 @@ def expected_score(
     groups : array-like of shape (m,), default=None
         The group of each labelled row, such as the object that was scanned; at least two groups.
         The standard error and the interval then do not assume that rows of one group are
-        independent, and use Student's t for few groups. Every pair is one object.
+        independent, and use Student's t for few groups. Every pair is one object: give only one
+        pair of each, such as one pixel of an image.
 
     Returns
     -------
@@ -302,7 +303,8 @@ def _of_class_scores(
         if y.dtype.kind not in "iub" or not 0 <= classes[0] <= classes[-1] < n_classes:
             raise ValueError(
                 f"y_val: expected numbers of the {n_classes} columns of X_val, from 0, or labels "
-                f"of {n_classes} classes, got {len(classes)} such as {classes.tolist()[0]!r}."
+                f"of {n_classes} classes, got {len(classes)} such as {classes.tolist()[0]!r}. If "
+                "no row has the label of some class, give DataFrames with the classes as columns."
             )
         classes = np.arange(n_classes)
     warnings: list[str] = []
