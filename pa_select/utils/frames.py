@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pa_select.utils.arrays import are_rows, shape_of
+from pa_select.utils.arrays import are_rows, is_dataset, shape_of
 from pa_select.utils.estimators import takes_infinite, takes_missing
 from pa_select.utils.messages import named_error
 from pa_select.utils.typing import Floats, Mask, Model, Rows
@@ -104,6 +104,8 @@ def check_columns(rows: Any, X: Any, name: str, name_of_X: str = "X", advice: st
     An error ends with `advice` if other columns are there. Mappings of parts, as skorch's
     ``SliceDict`` is one, have the parts of X, and each is checked.
     """
+    if is_dataset(X) or is_dataset(rows):  # of a net; its items are not read
+        return
     if isinstance(rows, Mapping) or isinstance(X, Mapping):
         parts, known_parts = (sorted(x) if isinstance(x, Mapping) else None for x in (rows, X))
         if parts is None or parts != known_parts:

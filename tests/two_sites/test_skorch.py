@@ -255,6 +255,14 @@ def test_the_agreement_of_an_epoch_is_the_same_with_skorchs_cache(scorer):
     assert len(set(one)) == 3
 
 
+def test_the_epochs_of_a_net_of_parts_are_scored():
+    for made in (expected_scorer, lambda a, b: PAScorer(paired=(a, b))):
+        arrays = history(made(A, B), V, LABELS)
+        scorer = made(in_dict(A), in_dict(B))
+        found = history(scorer, in_dict(V), LABELS, model=net(InParts, lr=0.02))
+        assert found == pytest.approx(arrays, rel=1e-5)
+
+
 def test_expected_scores_of_datasets_are_those_of_their_rows():
     module, rows, y = net().fit(V[:60], LABELS[:60]).module_, V[60:], LABELS[60:]
     plain = pytest.approx(expected_score(module, A, B, rows, y), rel=1e-5)
