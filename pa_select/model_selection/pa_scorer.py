@@ -460,8 +460,7 @@ class PAScorer(_NoScorer, NoThreshold, SavedWithVersions, BaseEstimator):
     ) -> _Plan:
         """Return which rows are scored, and which of their scores are paired."""
         pairing = self._chosen_pairing(environments)
-        if self.device is not None:
-            resolve_device(self.device)
+        resolve_device(self.device)
         between = pairing if callable(pairing) else None  # a pairing of two environments
         if pairing == "paired":
             both = self._both_sites()
