@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import os
 import re
 import sys
 import warnings
 from argparse import Namespace
 from array import array
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -35,21 +37,22 @@ _SAFE_PYARROW = 15
 # How far, as a share of it, a sum of rounded shares may be from the whole.
 _ROUNDED = 0.1
 _ROWS_AT_ONCE = 1 << 16
-# Least number of rows in which different whole numbers are no accident.
+# Least number of rows in which different whole numbers, or equal ones, are no accident.
 _MANY_IDS = 10
 # Rows that show whether a column may be no class.
 _FIRST_ROWS = 100
 # What to do with a column that is no class.
 _LEAVE_OUT = "delete the column, or its name if it is the first one"
 # Decimal numbers, which R's write.csv2 writes with commas.
-_WITH_POINT, _WITH_COMMA = r"\s*[+-]?\d*\.\d+(e[+-]?\d+)?\s*", r"\s*[+-]?\d*,\d+(e[+-]?\d+)?\s*"
+_WITH_POINT, _WITH_COMMA = (rf"\s*[+-]?\d*{mark}\d+([eE][+-]?\d+)?\s*" for mark in (r"\.", ","))
 _QUOTED_COMMA = f'"{_WITH_COMMA}"'
 # A row of a table that R's write.table writes with blanks: its name, and the first cell.
 _NAMED_ROW = r"\s*(\"[^\"]*\"|\d+)\s+\S"
-# How lines begin that are no rows: comments, and what Excel reads the separator from.
-_COMMENT = re.compile(r"\s*(#|%|//|sep=)").match
-# What programs write for a missing value.
-_MISSING = {"", "NA", "N/A", "#N/A", "NULL", "NONE", "<NA>", "MISSING", "?", "."}
+# How lines begin that are no rows: comments, and what Excel reads the separator from. Its errors,
+# such as #N/A or #DIV/0!, are cells.
+_COMMENT = re.compile(r"\s*(#(?!N/A|NV|[A-Z/\d]+[!?])|%|//|sep=)").match
+# What programs write for a missing value: nothing but marks, an error of Excel, or a word.
+_MISSING = re.compile(r"[\W_]*|#.*|N/?A|NULL|NONE|<NA>|MISSING", re.IGNORECASE)
 # Largest number of names in a message.
 _NAMED = 5
 
@@ -115,6 +118,7 @@ def _scores_of_model(
     Returns also what to warn of, with the name of the file or with `who` for all of them, and the
     number of probabilities that were raised.
     """
+    given = tables[:2]
     doubts = [(text, table.name) for table in tables for text in _doubts_of_columns(table)]
     n_raised = 0
     with input_errors():
@@ -133,6 +137,7 @@ def _scores_of_model(
             doubts += _doubts_of_shares(tables, who)
     a, b, *labelled = tables
     check_alike(a, b)
+    doubts += ((text, who) for text in _doubts_of_equal_columns(*given))
     n_classes = a.values.shape[1]
     for table in labelled:
         if table.values.shape[1] != n_classes:
@@ -211,6 +216,23 @@ def _doubts_of_columns(table: Table) -> Iterator[str]:
                     continue
         named = column if table.columns is None else repr(table.columns[column])
         yield f"column {named} has {what}, but is read as the scores of a class; {_LEAVE_OUT}."
+
+
+def _doubts_of_equal_columns(a: Table, b: Table) -> Iterator[str]:
+    """Yield what to warn of if a column, and no other one, is the same in both samples."""
+    first_a, first_b = a.values[:_FIRST_ROWS], b.values[:_FIRST_ROWS]
+    are_equal = (first_a == first_b).all(axis=0)
+    if are_equal.all() or len(a.values) < _MANY_IDS:
+        return
+    for column in np.flatnonzero(are_equal & (first_a != first_a[0]).any(axis=0)):
+        scores = a.values[:, column]
+        # Of whole numbers `_doubts_of_columns` warns.
+        if not _are_whole(scores) and np.array_equal(scores, b.values[:, column]):
+            named = column if a.columns is None else repr(a.columns[column])
+            yield (
+                f"column {named} has the same numbers in both files, but is read as the scores of "
+                f"a class; {_LEAVE_OUT}."
+            )
 
 
 def _are_whole(values: Array) -> bool:
@@ -375,7 +397,7 @@ def _columns_of(labels: Array, n_classes: int, columns: list[str] | None) -> Int
     n_columns = np.array([counts[label] for label in distinct.tolist()])[codes]
     if (n_columns != 1).any():
         # One missing value among numbers makes all labels texts.
-        missing = [str(label).upper() in _MISSING for label in distinct.tolist()]
+        missing = [_is_no_value(str(label)) for label in distinct.tolist()]
         wrong = n_columns != 1
         if (missing_rows := wrong & np.array(missing)[codes]).any():
             wrong = missing_rows
@@ -426,6 +448,10 @@ def _read(name: str, of_rows: Callable[[_Rows], _Content], strings: bool = False
         try:
             start = file.read(6)
             file.seek(0)
+            if start[:2] == b"\x1f\x8b":
+                kind = "gz"
+                file = BytesIO(gzip.decompress(file.read()))  # noqa: PLW2901
+                start = file.getvalue()[:6]
             kinds = {b"PK\x03\x04": "npz", b"PK\x05\x06": "npz", b"PAR1": "Parquet"}
             kind = "npy" if start == b"\x93NUMPY" else kinds.get(start[:4], "csv")
             if member is not None and kind != "npz":
@@ -527,17 +553,27 @@ def _parquet(file: BinaryIO, strings: bool) -> _Content:
 
 
 def _csv(file: BinaryIO, of_rows: Callable[[_Rows], _Content], strings: bool) -> _Content:
-    text = TextIOWrapper(file, encoding="utf-8-sig", newline="")
+    # Excel's "Unicode text" is UTF-16.
+    encoding = "utf-16" if file.read(2) in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8-sig"
+    file.seek(0)
+    text = TextIOWrapper(file, encoding=encoding, newline="")
     first = list(islice(filter(str.strip, text), 2))
     mark = _mark_between_cells(first, strings)
-    # pandas quotes numbers with decimal commas.
-    have_points = mark == "," and not any(re.search(_QUOTED_COMMA, line) for line in first)
     text.seek(0)
-    lines = map(str.strip, text) if mark == " " else text
-    reader = csv.reader(lines, delimiter=mark, skipinitialspace=True, strict=True)
-    rows: _Rows = filter(None, reader)
+    # pandas quotes numbers with decimal commas.
+    have_points = mark == "," and not any(
+        '"' in line and re.search(_QUOTED_COMMA, line) for line in text
+    )
+    text.seek(0)
+    lines = filter(str.strip, text)
+    reader = csv.reader(
+        map(str.strip, lines) if mark == " " else lines,
+        delimiter=mark,
+        skipinitialspace=True,
+        strict=True,
+    )
     try:
-        return of_rows(rows if have_points else _with_points(list(rows)))
+        return of_rows(reader if have_points else _with_points(list(reader)))
     except (InputError, csv.Error):
         text.seek(0)
         commented = ((n, begin[0]) for n, line in enumerate(text, 1) if (begin := _COMMENT(line)))
@@ -564,7 +600,8 @@ def _mark_between_cells(first: list[str], strings: bool) -> str:
     if mark := next(chain(of_both, of_one), ""):
         return mark
     is_named = [re.match(_NAMED_ROW, line) is not None for line in first]
-    return " " if is_named == [False, True] else ","
+    has_no_names = is_named[:1] == [True] and not first[0].startswith('""')
+    return "," if has_no_names or not is_named[-1] else " "
 
 
 def _with_points(rows: list[list[str]]) -> _Rows:
@@ -627,6 +664,8 @@ def _are_names(cells: list[str]) -> bool:
                 f"expected names or scores in line 1, got {','.join(cells)[:40]!r}, which may be "
                 "either; use --header or --no-header."
             )
+    if len(set(cells)) == 1 and _is_no_value(cells[0]):  # a row of scores that are missing
+        return False
     return not cells[0].strip() or not any(map(_is_number, cells))
 
 
@@ -660,7 +699,10 @@ def _why_no_numbers(cells: list[str], row: int, names: list[str] | None) -> str:
     """Say which cell of a row is no number, and what to do."""
     column, cell = next((i, cell) for i, cell in enumerate(cells) if not _is_number(cell))
     where = f"row {row}, column {column}" + (f" ({names[column]!r})" if names else "")
-    if cell.strip().upper() in _MISSING:
+    is_unnamed = names is None or not names[column].strip()
+    if not cell.strip() and is_unnamed and (row, column) == (0, len(cells) - 1):
+        return f"an empty cell in {where}; if each line ends with a mark between cells, delete it"
+    if _is_no_value(cell):
         return (
             f"the missing value '{cell}' in {where}; leave its row out of all files, or fill it in"
         )
@@ -668,6 +710,11 @@ def _why_no_numbers(cells: list[str], row: int, names: list[str] | None) -> str:
     if re.fullmatch(r"[^\d\W][\w .-]*", cell):
         advice = f"; if this column has labels and no scores, {_LEAVE_OUT}, and give --labels FILE"
     return f"'{cell}' in {where}{advice}"
+
+
+def _is_no_value(cell: str) -> bool:
+    """Return whether a cell is what programs write for a missing value."""
+    return _MISSING.fullmatch(cell.strip()) is not None
 
 
 def _is_whole_number(cell: str) -> bool:

@@ -48,6 +48,7 @@ from pa_select.scores.precomputed import RecordedRegressor, one_column
 from pa_select.utils.arrays import (
     check_column,
     check_scoring_argument,
+    refuse_no_rows,
 )
 from pa_select.utils.estimators import SavedWithVersions
 from pa_select.utils.messages import keeps_warnings
@@ -254,6 +255,7 @@ class PACommittee(
             If the members are nets that are fitted once.
         """
         search = checked_search(self.search, self.metric)
+        refuse_no_rows(X, "X", may_be_dataset=False)
         if is_classifier(search.estimator):
             check_classes(y)
         makes_committees = hasattr(search, "makes_committees")
@@ -308,7 +310,10 @@ class PACommittee(
         search.cv, search._checked_cv_orig = clone(self.search).cv, splitter
         metric = first_metric(search, search.cv_results_) if self.metric is None else self.metric
         # Said in terms of `scoring`; the posterior would say it of parts.
-        check_some_score(search.cv_results_, metric)
+        labels = np.asarray(y) if is_classifier(search.estimator) else None
+        groups = routed.splitter.split.get("groups")
+        tests = [test for _, test in splits]
+        check_some_score(search.cv_results_, metric, tests, labels, groups)
         posterior = candidate_posterior(search, metric, splits=splits)
         self._gather(
             posterior,
@@ -545,6 +550,7 @@ class PACommittee(
         committee = cls(min_weight=min_weight)
         committee._validate_params()
         check_scoring_argument(scoring)
+        refuse_no_rows(X, "X")
         labels = check_column(y, _num_samples(X), "y")
         if len(labels) < 2:
             raise ValueError(f"X: expected at least two labelled rows, got {len(labels)}.")

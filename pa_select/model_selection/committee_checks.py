@@ -10,18 +10,21 @@ from sklearn import get_config
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.utils.multiclass import check_classification_targets
 
-from pa_select.model_selection.evaluation import ONE_METRIC, check_only_metric, metrics_of
+from pa_select.model_selection.evaluation import (
+    ONE_METRIC,
+    check_only_metric,
+    metrics_of,
+    undefined,
+)
 from pa_select.model_selection.kinds.kind_of import ARGUMENTS
+from pa_select.model_selection.split_scores import class_of_rows
 from pa_select.model_selection.splits import check_fit_params, takes_parameter
 from pa_select.scores.precomputed import RecordedClassifier, RecordedRegressor
-from pa_select.utils.arrays import (
-    check_column,
-    check_scoring_argument,
-)
+from pa_select.utils.arrays import check_column, check_scoring_argument
 from pa_select.utils.estimators import named_estimators
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _num_samples
-from pa_select.utils.typing import Array, Estimators, Floats, Rows
+from pa_select.utils.typing import Array, Estimators, Floats, Ints, Rows
 
 
 def checked_search(search: Any, metric: str | None) -> Any:
@@ -96,14 +99,27 @@ def check_scores(defined: Sequence[Floats], n_pairs: int, n_rows: int) -> None:
         )
 
 
-def check_some_score(table: Mapping[str, Any], metric: str) -> None:
-    """Refuse a table in which no candidate has a score in all splits."""
-    if not np.isfinite(table.get(f"mean_test_{metric}", 0.0)).any():
-        raise ValueError(
-            f"scoring: expected a candidate with a finite {metric!r} in every split of cv, got "
-            "none; the metric may not be defined on such small test folds, or for this "
-            "estimator: the search's warnings say why."
-        )
+def check_some_score(
+    table: Mapping[str, Any], metric: str, tests: Sequence[Ints], y: Array | None, groups: Any
+) -> None:
+    """Refuse a table in which no candidate has a score in all splits.
+
+    `tests` are the test rows of the splits, `y` has all labels of classifiers, and `groups` those
+    of all rows, or they are None.
+    """
+    if np.isfinite(table.get(f"mean_test_{metric}", 0.0)).any():
+        return
+    by_split = [table[f"split{split}_test_{metric}"][0] for split in range(len(tests))]
+    split = int(np.argmin(np.isfinite(by_split)))
+    why = "" if y is None else class_of_rows(y[tests[split]])
+    why = why or (
+        "the metric may not be defined on such small test folds, or for this estimator: the "
+        "search's warnings say why"
+    )
+    raise ValueError(
+        f"scoring: expected a candidate with a finite {metric!r} in every split of cv, got none: "
+        f"{undefined(repr(metric), split, why, tests[split], groups)}."
+    )
 
 
 def recorded_models(models: Estimators, X: Rows, y: Array) -> tuple[list[Any], list[Any]]:

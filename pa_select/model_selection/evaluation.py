@@ -277,16 +277,19 @@ def _undefined_split(
 ) -> str | None:
     """Say in which split, and at which site, a candidate has no score, and why."""
     for split, (outcome, test) in enumerate(zip(outcomes, tests, strict=True)):
-        if metric not in outcome.metric_errors:
-            continue
-        held_out = [] if sites is None else np.unique(np.asarray(sites)[test]).tolist()
-        where = f", which holds out {held_out[0]!r}" if len(held_out) == 1 else ""
-        return undefined(repr(metric), split, outcome.metric_errors[metric], where)
+        if metric in outcome.metric_errors:
+            return undefined(repr(metric), split, outcome.metric_errors[metric], test, sites)
     return None
 
 
-def undefined(metric: str, split: int, why: str, where: str = "") -> str:
-    """Say that a metric is not finite in a split, and why if that is known."""
+def undefined(
+    metric: str, split: int, why: str, test: Ints | None = None, sites: Array | None = None
+) -> str:
+    """Say that a metric is not finite in a split, at which site, and why if that is known."""
+    where = ""
+    if test is not None and sites is not None:
+        held_out = np.unique(np.asarray(sites)[test]).tolist()
+        where = f", which holds out {held_out[0]!r}" if len(held_out) == 1 else ""
     return f"{metric} is not finite in split {split}{where}{why and ': '}{why}"
 
 

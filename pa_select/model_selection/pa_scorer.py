@@ -20,6 +20,7 @@ from pa_select.scores.precomputed import rows_not_taken
 from pa_select.utils.arrays import (
     check_column,
     check_weight,
+    refuse_no_rows,
     resolve_device,
     rows_of_parts,
     stacked,
@@ -471,14 +472,14 @@ class PAScorer(_NoScorer, NoThreshold, SavedWithVersions, BaseEstimator):
     ) -> _Plan:
         """Return which rows are scored, and which of their scores are paired."""
         pairing = self._chosen_pairing(environments)
-        if self.device is not None:
-            resolve_device(self.device)
+        resolve_device(self.device)
         between = pairing if callable(pairing) else None  # a pairing of two environments
         if pairing == "paired":
             both = self._both_sites()
             for number, rows in enumerate(both):
                 check_columns(rows, X, f"paired[{number}]")
             return _Plan(both, lambda a, b: _ScoredPairs(a, b, None, len(a)))
+        refuse_no_rows(X, "X")
         n = _num_samples(X)
         weight = None if sample_weight is None else check_weight(sample_weight, n)
         if pairing == "views":

@@ -70,13 +70,12 @@ from pa_select.scores.candidate_posterior import (
 from pa_select.scores.class_scores import refuse_doubles
 from pa_select.scores.precomputed import Stacks
 from pa_select.utils.arrays import (
-    are_rows,
     check_column,
     check_scoring_argument,
     check_weight,
-    is_dataset,
+    refuse_no_rows,
 )
-from pa_select.utils.estimators import is_instance, refuse_loader, unwrapped
+from pa_select.utils.estimators import is_instance, unwrapped
 from pa_select.utils.frames import check_row_order
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _num_samples
@@ -580,17 +579,7 @@ def _check_data(
         raise ValueError(
             f"y: {type(search).__name__} requires y to be passed, but the target y is None"
         )
-    refuse_loader(X, "X")
-    if is_dataset(X):
-        raise TypeError(
-            f"X: expected rows that can be chosen by their numbers, got the Dataset "
-            f"{type(X).__name__}; give skorch.helper.SliceDataset(X), and y."
-        )
-    if isinstance(X, Mapping) and not are_rows(X):
-        raise TypeError(
-            "X: expected rows that can be chosen by their numbers, got a dict; give "
-            "skorch.helper.SliceDict(**X)."
-        )
+    refuse_no_rows(X, "X", may_be_dataset=False)
     X, y = indexable(X, y)
     if not of_regressors:
         check_column(y, _num_samples(X), "y")

@@ -232,18 +232,26 @@ def _metric_errors(fitted: Estimator, scores: Any, test: Ints, data: Data) -> di
             again = data.scorer(fitted, rows, labels, **params)
         except Exception:
             again = dict.fromkeys(undefined, format_exc())
-    classes, otherwise = [] if data.of_regressors else np.unique(labels).tolist(), ""
-    if len(classes) == 1:
-        otherwise = (
-            f"its {len(test)} test rows are all of class {classes[0]!r}, and a metric such as "
-            "roc_auc is not defined without rows of the other class. Leave such rows out, join "
-            "sites, or choose by another metric, such as 'accuracy'"
-        )
     errors = again if isinstance(again, dict) else {}  # tracebacks; scores are numbers
-    texts = {name: errors[name] for name in undefined if isinstance(errors.get(name), str)}
-    return dict.fromkeys(undefined, otherwise) | {
-        name: text.strip().splitlines()[-1] for name, text in texts.items()
-    }
+    of_class = "" if data.of_regressors else class_of_rows(labels)
+    reasons = {}
+    for name in undefined:
+        error = errors.get(name)
+        own = error.strip().splitlines()[-1].removesuffix(".") if isinstance(error, str) else ""
+        reasons[name] = "; ".join(filter(None, [own, of_class]))
+    return reasons
+
+
+def class_of_rows(y: Array) -> str:
+    """Say that test rows are all of one class, and what to do; an empty text if they are not."""
+    classes = np.unique(y).tolist()
+    if len(classes) > 1:
+        return ""
+    return (
+        f"its {len(y)} test rows are all of class {classes[0]!r}, and a metric such as roc_auc is "
+        "not defined without rows of the other class. Leave such rows out, join sites, or choose "
+        "by another metric, such as 'accuracy'"
+    )
 
 
 def _extra_scores(fitted: Estimator, extra: Extra, task: SplitTask, data: Data) -> Any:

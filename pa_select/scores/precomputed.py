@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -148,10 +149,10 @@ def predictions(
         predicted = one_column(estimator.predict(X))
     if with_probabilities and hasattr(estimator, "predict_proba"):
         probabilities = _summing_to_one(np.asarray(estimator.predict_proba(X), dtype=np.float64))
-    methods = tuple(method for method in METHODS if hasattr(estimator, method))
-    *_, final = unwrapped(estimator)
-    if not methods and is_instance(final, "torch.nn", "Module"):
-        methods = METHODS  # a module returns logits, and has no method for probabilities
+    methods = tuple(filter(partial(hasattr, estimator), METHODS))
+    # A module returns logits, and has no method for probabilities.
+    if not methods and is_instance(unwrapped(estimator)[-1], "torch.nn", "Module"):
+        methods = METHODS
     return Predictions(predicted, probabilities, methods)
 
 

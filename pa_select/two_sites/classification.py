@@ -146,8 +146,8 @@ class Classification:
         columns = columns_of(y, models[0].classes, "the candidate")
         beta = calibrating_beta(scores, columns, weight)
         bias = class_bias(calibrated(scores, beta), columns, weight)
-        # A draw at random misses so many of them.
-        missed, share = 1 - 1 / len(bias), _share_without_score(scores, columns, weight)
+        share = float(np.average(_without_score(scores, columns), weights=weight))
+        missed = 1 - 1 / len(bias)  # so many of them, if they are drawn at random
         return TemperatureAndBias(beta, bias, min(share / missed, 1.0) if share else 0.0)
 
     def lapses(self, models: Outputs, y: Array, beta: float) -> Ints:
@@ -179,10 +179,12 @@ class Classification:
         *,
         is_counted: bool = True,
         weight: Floats | None = None,
+        y: Array | None = None,
     ) -> ScoreOfUnits | None:
         """Score by the formula of a metric of scikit-learn; None if there is none for a scorer.
 
-        ``is_counted``: every object counts once for each class; else each row has one label.
+        ``is_counted``: every object counts once for each class, for which `y` is as in
+        `weighted_score`; else each row has one label. `weight` has the weights of the rows.
         """
         if is_accuracy(scorer):
             columns = columns_of(model.predicted, model.classes, "the model")
@@ -190,7 +192,8 @@ class Classification:
         metric, options = getattr(scorer, "_score_func", None), getattr(scorer, "_kwargs", {})
         methods, scored = response_methods(scorer), None
         if methods == ["predict"]:
-            scored = _of_table(metric, options, labels, model, is_counted, weight)
+            counted = _counted(model, y) if is_counted else None
+            scored = _of_table(metric, options, labels, model, counted, weight)
         elif (formula := of_probabilities(metric, options, labels.shape[1])) is not None:
             every = row_numbers(np.arange(len(labels)))
             method = next(method for method in methods if hasattr(model, method))
@@ -198,11 +201,22 @@ class Classification:
         return None if scored is None else scored.times(getattr(scorer, "_sign", 1))
 
     def weighted_score(
-        self, scorer: Scorer, model: RecordedClassifier, labels: Floats, rows: Ints
+        self,
+        scorer: Scorer,
+        model: RecordedClassifier,
+        labels: Floats,
+        rows: Ints,
+        y: Array | None = None,
     ) -> float:
-        """Count each of the rows once for every class, with the class's probability as weight."""
-        y, every = np.tile(model.classes, len(rows)), np.repeat(rows, labels.shape[1])
-        return _weighted(scorer, model, every, y, labels.ravel())
+        """Count each of the rows once for every class, with the class's probability as weight.
+
+        Labelled rows `y` say which classes there are: one that no label is, and that is never
+        predicted, is in no mean over the classes. None: all of them are.
+        """
+        counted = _counted(model, y)
+        given = np.tile(model.classes[counted], len(rows))
+        every = np.repeat(rows, np.count_nonzero(counted))
+        return _weighted(scorer, model, every, given, labels[:, counted].ravel())
 
     def error_of_rate(
         self,
@@ -336,11 +350,6 @@ def _without_score(scores: Floats, columns: Index) -> Mask:
     return np.isneginf(scores[np.arange(len(columns)), columns])
 
 
-def _share_without_score(scores: Floats, columns: Index, weight: Floats | None) -> float:
-    """Return the share of the rows whose label has score -inf."""
-    return float(np.average(_without_score(scores, columns), weights=weight))
-
-
 def doubt_of_lapses(rows: Ints, n: int, name: str) -> list[str]:
     """Return what to warn of if labels of rows, which `name` has, are lapses."""
     if not len(rows):
@@ -374,31 +383,46 @@ def class_bias(posterior: Floats, columns: Index, weight: Floats | None = None) 
     return bias
 
 
+def _counted(model: RecordedClassifier, y: Array | None) -> Mask:
+    """Return the classes of a model that labelled rows have or that it predicts; None: all."""
+    if y is None:
+        return np.ones(len(model.classes), dtype=bool)
+    counted: Mask = np.isin(model.classes, y) | np.isin(model.classes, model.predicted)
+    return counted
+
+
 def _of_table(
     metric: object,
     options: dict[str, Any],
     labels: Floats,
     model: RecordedClassifier,
-    is_counted: bool,
+    counted: Mask | None,
     weight: Floats | None,
 ) -> ScoreOfUnits | None:
-    """Score predicted classes by the table of the expected counts of labels and predictions."""
+    """Score predicted classes by the table of the expected counts of labels and predictions.
+
+    ``counted`` has the classes that the metric sees; None: those of labels and predictions.
+    """
     n, columns = len(labels), columns_of(model.predicted, model.classes, "the model")
     share = np.ones(n) if weight is None else weight / weight.mean()
     table = (share * labels.T) @ (columns[:, None] == np.arange(labels.shape[1])) / n
-    # An object that counts once for every class brings all classes into the metric.
-    known = np.full(len(table), True) if is_counted else (table.sum(0) > 0) | (table.sum(1) > 0)
+    known = (table.sum(0) > 0) | (table.sum(1) > 0) if counted is None else counted
     inside = np.ix_(known, known)
     result = value_and_gradient(metric, options, table[inside], model.classes[known])
     if result is None:
         return None
+    of_known = result[1]
     gradient = np.zeros_like(table)
-    gradient[inside] = result[1]
+    gradient[inside] = of_known
     influence = (labels * gradient.T[columns]).sum(axis=1)
-    steps = np.square(np.diag(gradient)[:, None] - gradient).sum(axis=1) / max(len(table) - 1, 1)
-    step = float(np.sqrt(labels.mean(axis=0) @ steps))
-    changes = share * (influence - float((gradient * table).sum())) / n
-    return ScoreOfUnits(result[0], changes, step)
+    changes = np.square(np.diag(of_known)[:, None] - of_known).sum(axis=1)
+    steps = changes / max(len(of_known) - 1, 1)
+    # Of a class of which less than one object is expected, a whole one changes more than the
+    # gradient there says, which may be arbitrarily large.
+    of_class = table.sum(axis=1)[known]
+    step = float(np.sqrt(of_class @ (steps * np.square(np.minimum(1, n * of_class)))))
+    contributions = share * (influence - float((gradient * table).sum())) / n
+    return ScoreOfUnits(result[0], contributions, step)
 
 
 def _weighted(

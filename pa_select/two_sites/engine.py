@@ -311,7 +311,8 @@ class Engine:
         """Compute a metric on the rows of site a, and its changes on other rows."""
 
         def compute() -> list[Expectation]:
-            first, *others = expected_scores(self.task, self.scorers[name], labels, *sides)
+            given = self.task, self.scorers[name], labels
+            first, *others = expected_scores(*given, *sides, y=self.labelled.y)
             return [first.expectation(), *(one.change_from(first) for one in others)]
 
         return self._tried(name, len(sides), compute)
@@ -378,23 +379,30 @@ def reference_labels(
 
 
 def expected_scores(
-    task: Task, scorer: Scorer, labels: Sequence[Floats], *sides: Outputs
+    task: Task,
+    scorer: Scorer,
+    labels: Sequence[Floats],
+    *sides: Outputs,
+    y: Array | None = None,
 ) -> list[ScoreOfUnits]:
     """Score several sets of predictions for the same objects, whose labels are uncertain.
 
     For each model `labels` has what stands in for the label of each object, and each of the
     `sides` its outputs, such as those for the rows of one site. Return for each side the mean
-    score over the models. An object that several models predict is one unit.
+    score over the models. An object that several models predict is one unit. Labelled rows `y` say
+    which classes there are.
     """
     pairs = [list(zip(labels, models, strict=True)) for models in sides]
-    scored = [[task.closed_form(scorer, *one) for one in of_side] for of_side in pairs]
+    scored = [[task.closed_form(scorer, *one, y=y) for one in of_side] for of_side in pairs]
     if all(one is not None for of_side in scored for one in of_side):
         return [ScoreOfUnits.mean_of([one for one in of_side if one]) for of_side in scored]
     outputs = [output for models in sides for one in models for output in task.all_outputs(one)]
     part = parts_of(*labels, *outputs)
 
     def score_of(side: list[tuple[Floats, Output]], rows: Ints) -> float:
-        scores = [task.weighted_score(scorer, model, known[rows], rows) for known, model in side]
+        scores = [
+            task.weighted_score(scorer, model, known[rows], rows, y) for known, model in side
+        ]
         return float(np.mean(scores))
 
     return [ScoreOfUnits.by_leaving_out(partial(score_of, side), part) for side in pairs]

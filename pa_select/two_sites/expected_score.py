@@ -118,7 +118,8 @@ def expected_score(
     groups : array-like of shape (m,), default=None
         The group of each labelled row, such as the object that was scanned; at least two groups.
         The standard error and the interval then do not assume that rows of one group are
-        independent, and use Student's t for few groups. Every pair is one object.
+        independent, and use Student's t for few groups. Every pair is one object: give only one
+        pair of each, such as one pixel of an image.
 
     Returns
     -------
@@ -232,19 +233,10 @@ def expected_score(
     X_a, X_b = check_pairs(X_a, X_b, adapter=adapter)
     y_val = labels_of(X_val, y_val, "X_val")
     X_val = stacked(X_val, "X_val")
-    # An adapter may impute.
-    measured = {"X_a": X_a} if adapter is not None else {"X_a": X_a, "X_b": X_b}
     X_a, X_b = one_pair_for_each_object(X_a, X_b, X_val)
     given = X_a, X_b, X_val, y_val
     warnings: list[str] = []
-    try:
-        expected = estimates(estimators, *given, scoring, adapter, reference, groups, warnings)
-    except ValueError:
-        # Only now: a trained model may take missing values and not say so.
-        for one in named_estimators(estimators).values():
-            for name, rows in measured.items():
-                check_not_missing(rows, X_val, name, [one], name_of_X="X_val")
-        raise
+    expected = estimates(estimators, *given, scoring, adapter, reference, groups, warnings)
     for message in [*warnings, *doubts_of_labels(expected, "X_val", "y_val")]:
         warn_caller(message)
     warn_of_other_rows(X_a, X_val)
@@ -314,7 +306,8 @@ def _of_class_scores(
         if y.dtype.kind not in "iub" or not 0 <= classes[0] <= classes[-1] < n_classes:
             raise ValueError(
                 f"y_val: expected numbers of the {n_classes} columns of X_val, from 0, or labels "
-                f"of {n_classes} classes, got {len(classes)} such as {classes.tolist()[0]!r}."
+                f"of {n_classes} classes, got {len(classes)} such as {classes.tolist()[0]!r}. If "
+                "no row has the label of some class, give DataFrames with the classes as columns."
             )
         classes = np.arange(n_classes)
     warnings: list[str] = []

@@ -11,7 +11,7 @@ from sklearn.utils import _safe_indexing, check_random_state
 
 from pa_select.scores.class_scores import class_scores
 from pa_select.scores.precomputed import RecordedRegressor
-from pa_select.two_sites.paired_rows import aligned_pairs
+from pa_select.two_sites.paired_rows import aligned_pairs, check_for_adapter
 from pa_select.two_sites.site_adapter import cross_adapted
 from pa_select.two_sites.trained import ExpectedScore, estimates
 from pa_select.utils.arrays import (
@@ -107,6 +107,7 @@ def plan_pairs(
     sizes = checked_sizes(n_pairs)
     check_scoring_argument(scoring)
     X_a, X_b = aligned_pairs(X_a, X_b, adapter=adapter)
+    check_for_adapter(X_b, X_a, adapter)
     n = _num_samples(X_a)
     if n < 2:
         raise ValueError(f"X_a: expected at least two first pairs, got {n}.")

@@ -109,7 +109,7 @@ def aligned_pairs(
 
 def _refuse_other_objects(X_a: Any, X_b: Any, name_a: str, name_b: str) -> None:
     """Refuse DataFrames of which one lacks objects of the other, with their names."""
-    if not all(hasattr(rows, "loc") for rows in (X_a, X_b)) or len(X_a) == len(X_b):
+    if not all(hasattr(rows, "loc") for rows in (X_a, X_b)):
         return
     lacking = X_a.index.difference(X_b.index, sort=False)
     more = X_b.index.difference(X_a.index, sort=False)

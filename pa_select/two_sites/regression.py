@@ -144,6 +144,7 @@ class Regression:
         *,
         is_counted: bool = True,
         weight: Floats | None = None,
+        y: Array | None = None,
     ) -> ScoreOfUnits | None:
         """Score by the formula of a metric of scikit-learn; None if there is none for a scorer."""
         metric, options = getattr(scorer, "_score_func", None), getattr(scorer, "_kwargs", {})
@@ -179,7 +180,12 @@ class Regression:
         return scored.times(getattr(scorer, "_sign", 1))
 
     def weighted_score(
-        self, scorer: Scorer, model: RecordedRegressor, labels: Floats, rows: Ints
+        self,
+        scorer: Scorer,
+        model: RecordedRegressor,
+        labels: Floats,
+        rows: Ints,
+        y: Array | None = None,
     ) -> float:
         """Count each of the rows once for each of the values that its target may have."""
         repeated, values = row_numbers(np.repeat(rows, labels.shape[1])), labels.ravel()

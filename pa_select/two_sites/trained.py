@@ -31,13 +31,9 @@ from pa_select.two_sites.score_of_units import (
     score_of_trials,
 )
 from pa_select.two_sites.site_adapter import cross_adapted
-from pa_select.utils.arrays import (
-    check_column,
-    check_scoring_argument,
-    labels_of,
-)
+from pa_select.utils.arrays import check_column, check_scoring_argument, labels_of
 from pa_select.utils.estimators import named_estimators
-from pa_select.utils.frames import check_columns, some_of
+from pa_select.utils.frames import check_columns, check_not_missing, some_of
 from pa_select.utils.messages import named_error
 from pa_select.utils.typing import (
     Adapter,
@@ -160,10 +156,17 @@ def estimates(
         X_b = cross_adapted(adapter, X_b, X_a, seed=0)
     task, y_val, scorer = _task(named, y_val, scoring)
     rows = {"X_val": X_val, "X_a": X_a, "X_b": X_b}
-    outputs = [
-        [_output(task, one, X, scorer, f"{name} for {of}") for name, one in named.items()]
-        for of, X in rows.items()
-    ]
+    try:
+        outputs = [
+            [_output(task, one, X, scorer, f"{name} for {of}") for name, one in named.items()]
+            for of, X in rows.items()
+        ]
+    except Exception:  # whatever the models raise
+        # Only now: a trained model may take missing values and not say so.
+        for one in named.values():
+            for of in ("X_a", "X_b"):
+                check_not_missing(rows[of], X_val, of, [one], name_of_X="X_val")
+        raise
     if not isinstance(reference, str):
         reference = [task.output(reference, X, scorer) for X in (X_val, X_a)]
     for name, model in zip(named, outputs[LABELLED], strict=True):

@@ -6,7 +6,7 @@ Torch is not imported: scores may be arrays or tensors.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from numbers import Real
 from types import FunctionType
@@ -51,6 +51,7 @@ _CHECKED_ON_DEVICE = 1 << 27
 # Numbers of rows to read at once: a few first, because they suffice to recognise most logits.
 _FIRST_ROWS, _ROWS_AT_ONCE = 1 << 10, 1 << 16
 
+_TEXTS = (str, bytes)
 # Deeper lists are not arrays; a list that contains itself would never end.
 _MOST_AXES = 8
 # Longer representations of an object are not shown in a message.
@@ -150,6 +151,13 @@ def check_column(values: Labels, n: int, name: str) -> Array:
             raise TypeError(
                 f"{name}: expected values of one type, got {kinds}; such as .astype(str)."
             ) from error
+        parts = [x for x in column if isinstance(x, Collection) and not isinstance(x, _TEXTS)]
+        if parts:
+            hint = OF_LABELS if name in ("y", "y_val") else ""
+            raise TypeError(
+                f"{name}: expected a number or a string for each row, got a "
+                f"{type(parts[0]).__name__}.{hint}"
+            )
     return column
 
 
@@ -283,9 +291,27 @@ def shape_of(rows: Any) -> tuple[int, ...] | None:
     return tuple(shape)
 
 
+def refuse_no_rows(rows: object, name: str, *, may_be_dataset: bool = True) -> None:
+    """Raise a TypeError for a DataLoader or a dict of parts, which are no rows.
+
+    A search chooses rows by their numbers, so that they may not be a Dataset.
+    """
+    refuse_loader(rows, name)
+    if isinstance(rows, Mapping) and not are_rows(rows):
+        raise TypeError(
+            f"{name}: expected rows that can be chosen by their numbers, got a "
+            f"{type(rows).__name__}; give skorch.helper.SliceDict(**{name})."
+        )
+    if not may_be_dataset and is_dataset(rows):
+        raise TypeError(
+            f"{name}: expected rows that can be chosen by their numbers, got the Dataset "
+            f"{type(rows).__name__}; give skorch.helper.SliceDataset({name}), and y."
+        )
+
+
 def stacked(rows: Any, name: str) -> Rows:
     """Return the rows of a Dataset as one array; other rows are returned as they are."""
-    refuse_loader(rows, name)
+    refuse_no_rows(rows, name)
     if not is_dataset(rows):
         return rows
     refuse_iterable_dataset(rows, name)
@@ -522,4 +548,10 @@ def resolve_device(device: Device, *scores: torch.Tensor) -> torch.device:
         raise ValueError(f"device: got {device!r}, but torch finds no CUDA device.")
     if resolved.type == "mps":
         raise ValueError("device: got 'mps', which has no float64; use 'cpu' or 'cuda'.")
+    if resolved.type not in ("cpu", "cuda"):  # no question to torch covers all other kinds
+        try:
+            torch.zeros(1, dtype=torch.float64, device=resolved).item()
+        except (AssertionError, ImportError, RuntimeError, TypeError) as error:
+            why = f"device: got {device!r}, which torch cannot use here; use 'cpu' or 'cuda'."
+            raise ValueError(why) from error
     return resolved

@@ -110,9 +110,9 @@ def check_columns(rows: Any, X: Any, name: str, name_of_X: str = "X", advice: st
     An error ends with `advice` if other columns are there. Mappings of parts, as skorch's
     ``SliceDict`` is one, have the parts of X, and each is checked.
     """
+    if is_dataset(X) or is_dataset(rows):  # of a net; its items may be parts, and are not read
+        return
     if isinstance(rows, Mapping) or isinstance(X, Mapping):
-        if is_dataset(rows) or is_dataset(X):  # as skorch's cache, whose items may be parts
-            return
         parts, known_parts = (sorted(x) if isinstance(x, Mapping) else None for x in (rows, X))
         if parts is None or parts != known_parts:
             expected, got = (
@@ -172,13 +172,13 @@ def check_not_missing(
     The error says that an empty column may be dropped, if it may.
     """
     for kind, cure, wrong, takes in (
-        ("missing", "an imputer", _missing, takes_missing),
-        ("infinite", "a step that bounds them", _infinite, takes_infinite),
+        ("missing", "an imputer", np.isnan, takes_missing),
+        ("infinite", "a step that bounds them", np.isinf, takes_infinite),
     ):
-        found = None if any(map(takes, estimators)) else wrong(rows)
+        found = None if any(map(takes, estimators)) else _where(wrong, rows)
         if found is None or not found.any():
             continue
-        of_X = wrong(X)
+        of_X = _where(wrong, X)
         if of_X is None or of_X.any():
             continue
         row, column = np.argwhere(found)[0].tolist()
@@ -222,31 +222,18 @@ def _is_no_number(value: object) -> bool:
     return False
 
 
-def _missing(rows: Any) -> Any:
-    """Return where a table has missing values, or None if it is no table of numbers."""
-    if hasattr(rows, "isna"):  # also of texts
-        return rows.isna().to_numpy()
-    return _where(np.isnan, rows)
-
-
-def _infinite(rows: Any) -> Any:
-    """Return where a table has infinite values, or None if it is no table of numbers."""
-    return _where(np.isinf, rows)
-
-
-def _is_of_objects(rows: Any) -> bool:
-    return isinstance(rows, np.ndarray) and rows.dtype == object
-
-
 def _where(test: Callable[[Any], Any], rows: Any) -> Any:
     """Return where the numbers of a table pass a test that 0 does not; None if it has others."""
+    if test is np.isnan and hasattr(rows, "isna"):  # also of texts
+        return rows.isna().to_numpy()
     if hasattr(rows, "tocoo"):  # sparse; without such a number it is not made dense
         cells = rows.tocoo()
         wrong = test(cells.data) if cells.data.dtype.kind == "f" else np.zeros(cells.nnz, bool)
         found = np.zeros(cells.shape if wrong.any() else (1, 1), dtype=bool)
         found[cells.row[wrong], cells.col[wrong]] = True
         return found
-    if isinstance(rows, list) or hasattr(rows, "columns") or _is_of_objects(rows):
+    is_of_objects = isinstance(rows, np.ndarray) and rows.dtype == object
+    if isinstance(rows, list) or hasattr(rows, "columns") or is_of_objects:
         try:
             rows = np.asarray(rows, dtype=np.float64)
         except (TypeError, ValueError):

@@ -98,6 +98,7 @@ WRONG = [
     (A, B, {"tol": "small"}, TypeError, r"tol: expected a number of nats, got str"),
     (A, B, {"device": "quantum"}, ValueError, r"device: expected None, 'auto'.*got 'quantum'"),
     (A, B, {"device": "mps"}, ValueError, r"device: got 'mps'"),
+    (A, B, {"device": "meta"}, ValueError, r"device: got 'meta', which torch cannot use here"),
 ]  # fmt: skip
 
 

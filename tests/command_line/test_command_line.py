@@ -1,5 +1,6 @@
 """The command line: what it prints, what it reads, and how it refuses."""
 
+import gzip
 import io
 import json
 import os
@@ -111,6 +112,8 @@ def test_a_column_of_ids_is_noticed(ids, run):
         (1 + Y[:, None], "column 3 has a few whole numbers, as labels have"),
         (np.column_stack([Y, A.argmax(axis=1)]), "column 4 has a few whole numbers"),
         (np.arange(60)[:, None], "column 3 has another whole number in each row"),
+        (1.5 + Y[:, None], "column 3 has the same numbers in both files"),  # such as times
+        (np.full((60, 1), 0.5), ""),
         (np.zeros((60, 1)), ""),  # the score of a class that the others are relative to
         (np.column_stack([-Y, 10 * Y]), ""),
     ],
@@ -250,6 +253,12 @@ def test_every_format_gives_the_same(kind, stdin, run, monkeypatch):
         *((f"a{m}0,a{m}1\n1,2.5\n3,4\n", [f"a{m}0", f"a{m}1"], None, [[1, 2.5], [3, 4]])
           for m in ";\t "),
         ("3,1\n5,3\n", None, None, [[3, 1], [5, 3]]),
+        # Excel writes exponents in capitals.
+        ("1,5E+00;-2,0E-01\n3;4\n", None, None, [[1.5, -0.2], [3, 4]]),
+        # Only some numbers may have decimals, which pandas quotes.
+        ('a,b\n1,2\n"0,5",4\n', ["a", "b"], None, [[1, 2], [0.5, 4]]),
+        ("a,b\n \n1,2\n\t\n3,4\n  \n", ["a", "b"], None, [[1, 2], [3, 4]]),
+        ("+,-\n1,2\n", ["+", "-"], None, [[1, 2]]),
     ],
 )  # fmt: skip
 def test_tables_are_read(text, columns, ids, values):
@@ -257,6 +266,19 @@ def test_tables_are_read(text, columns, ids, values):
     found = read_table("table.csv")
     assert (found.columns, found.ids) == (columns, ids)
     assert found.values.tolist() == values
+
+
+@pytest.mark.parametrize("stdin", [False, True], ids=["file", "stdin"])
+def test_compressed_files_and_unicode_text_of_excel_are_read(stdin, monkeypatch):
+    text = pd.DataFrame(A, columns=NAMES).to_csv(index=False, sep="\t")
+    for content in (
+        text.encode("utf-16"),
+        gzip.compress(text.encode()),
+        gzip.compress(Path("a.npy").read_bytes()),
+    ):
+        Path("other").write_bytes(content)
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+        np.testing.assert_array_equal(read_table("-" if stdin else "other").values, A)
 
 
 @pytest.mark.parametrize("place", [None, 0, 1, 2])
@@ -579,6 +601,11 @@ WRONG = [
     (lambda path: write_zip(path, "x.npy", b"x"), "npz file|got other bytes"),
     (content(b"u,v\n1,2\nNA,4\n"), r"value 'NA' in row 1, column 0 \('u'\); leave its row"),
     (content(b"1.5,2\n1,\n"), "got the missing value '' in row 1, column 1; leave its row"),
+    (content(b"NA,NA\n1,2\n"), "got the missing value 'NA' in row 0, column 0; leave its row"),
+    *((content(f"u,v\n1,2\n{missing},2\n".encode()), f"missing value '{missing}' in row 1, col")
+      for missing in ("#NV", "#DIV/0!", "-", "--")),
+    (content(b"u;v;\n1;2;\n"), r"an empty cell in .*, column 2 \(''\); if each line ends with"),
+    (content(b"\x1f\x8b\x08 and more"), "expected a sound gz file, got: .+"),
     (content(b"u;v\n1;2\n5;6\n3;4;5\n"), "as in the first, got 3 in row 2"),
     (content(b"u,v\n1,2\n# note\n3,4\n"), "got a comment in line 3; delete"),
     (content(b'# made by "x" y\nu,v\n1,2\n'), "got a comment in line 1; delete"),

@@ -82,6 +82,10 @@ def r_table(mark, quote='"', name=""):
     return write
 
 
+def put_first(path, text):
+    Path(path).write_text(text + Path(path).read_text())
+
+
 WRITERS = {
     "npy": save_npy,
     "npy_bytes": lambda path, y: save_npy(path, np.array(y).astype("S")),
@@ -97,6 +101,7 @@ WRITERS = {
     "r_tabs": r_table("\t"),
     "r_commas": r_table(","),
     "r_unquoted": r_table(" ", ""),
+    "r_empty_name": lambda path, y: r_table(" ", name="")(path, y) or put_first(path, '"" '),
     "r_words": r_table("\t", "", "Mazda RX"),
     "r_quoted_words": r_table(" ", '"', "Mazda RX"),
     "parquet": save_parquet,

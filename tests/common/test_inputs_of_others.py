@@ -21,6 +21,7 @@ from sklearn.utils import shuffle
 from skorch import NeuralNetClassifier
 
 from pa_select import (
+    PACommittee,
     PAEarlyStopping,
     PAScorer,
     PASearchCV,
@@ -101,6 +102,9 @@ def test_a_left_out_site_without_positives_is_named():
         names = np.array(["a", "b", "c", "d"])[sites]
         with pytest.raises(ValueError, match="holds out 'c': its 32 .* of class 0"):
             search.fit(V, y, groups=names)
+        other = GridSearchCV(GaussianNB(), {}, cv=LeaveOneGroupOut(), scoring="roc_auc")
+        with pytest.raises(ValueError, match="split 2, which holds out 'c': its 32 .* class 0"):
+            PACommittee(other).fit(V, y, groups=names)
 
 
 def test_missing_objects_of_frames_are_named():
@@ -112,6 +116,9 @@ def test_missing_objects_of_frames_are_named():
         ValueError, match="also 'id3'.*" + re.escape("paired[1].loc[paired[0].index]")
     ):
         PAScorer(paired=(a.drop(["id3"]), b))
+    both = re.escape("both = X_a.index.intersection(X_b.index)")
+    with pytest.raises(ValueError, match=f"none for 'id3' and also 'id9x'.*{both}"):
+        expected_score(MODEL, a, b.rename(index={"id3": "id9x"}), V, LABELS)
     with pytest.raises(ValueError, match=r"none for 'id0' and also 'id4', 'id5'"):
         expected_scorer(a.drop(["id4", "id5"]), b.drop("id0"))
 
@@ -123,6 +130,20 @@ def test_environments_of_several_types_are_named(mixed):
         PAScorer()(MODEL, V, LABELS, environments=environments)
     with pytest.raises(TypeError, match="environments: expected values of one type, got"):
         PASearchCV(LogisticRegression(), {}).fit(V, LABELS, environments=environments)
+
+
+@pytest.mark.parametrize("kind", [tuple, frozenset])
+def test_environments_that_are_no_numbers_or_strings_are_named(kind):
+    environments = np.empty(len(V), dtype=object)
+    environments[:] = [kind(("north", 2020)), kind(("south", 2021))] * (len(V) // 2)
+    got = kind.__name__
+    message = f"environments: expected a number or a string for each row, got a {got}"
+    with pytest.raises(TypeError, match=message):
+        PASearchCV(LogisticRegression(), {}).fit(V, LABELS, environments=environments)
+    labels = np.empty(len(V), dtype=object)
+    labels[:] = [["cat", "dog"], ["cat"]] * (len(V) // 2)
+    with pytest.raises(TypeError, match=r"y: .* got a list\. For several labels of a row compare"):
+        PASearchCV(LogisticRegression(), {}).fit(V, labels, paired=(A, B))
 
 
 @pytest.mark.parametrize("name", ["sites", "site", "domains", "group"])

@@ -20,7 +20,7 @@ from sklearn.ensemble import (
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import accuracy_score, get_scorer, hinge_loss, make_scorer
+from sklearn.metrics import accuracy_score, f1_score, get_scorer, hinge_loss, make_scorer
 from sklearn.model_selection import (
     GridSearchCV,
     KFold,
@@ -182,6 +182,40 @@ def test_a_classifier_that_knows_more_classes():
     assert search.classes_.tolist() == [0, 1, 2]
     other = PASearchCV(big, {}, cv=3).fit(V[few], v[few])
     assert other.cv_results_["agreement"] > 0
+
+
+class WithMoreClasses(LogisticRegression):
+    """Knows two classes that no row has, as a net with a larger head."""
+
+    def fit(self, X, y):
+        super().fit(X, y)
+        self.classes_ = np.append(self.classes_, [8, 9])
+        return self
+
+    def decision_function(self, X):
+        scores = super().decision_function(X)
+        return np.column_stack([scores, np.tile([-8.0, -10.0], (len(X), 1))])
+
+
+@pytest.mark.parametrize(
+    "scoring",
+    [
+        "f1_macro",
+        "balanced_accuracy",
+        "jaccard_macro",
+        "matthews_corrcoef",
+        make_scorer(f1_score, average="macro", zero_division=1),
+    ],
+)
+def test_classes_that_no_row_has_change_no_score_of_predictions(scoring):
+    scores, errors = [], []
+    for kind in (LogisticRegression, WithMoreClasses):
+        search = of_ours(kind(), {"C": [1e-4, 1]}, scoring=scoring, selection="expected")
+        found = expected_score(kind().fit(V[:64], v[:64]), A, B, V[64:], v[64:], scoring=scoring)
+        scores.append([*search.cv_results_["expected_score"], found.score])
+        errors.append([*search.cv_results_["expected_score_se"], found.standard_error])
+    np.testing.assert_allclose(scores[1], scores[0], rtol=0.02, atol=1e-9)
+    np.testing.assert_allclose(errors[1], errors[0], rtol=0.6)  # other parts are left out
 
 
 @pytest.mark.parametrize("scoring", ["neg_log_loss", "neg_brier_score"])

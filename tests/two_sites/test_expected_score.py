@@ -296,6 +296,10 @@ def test_class_scores_that_are_wrong_are_named():
         ((old, new[:9], labelled, y), "X_b: expected the shape of X_a"),
         ((old, new, labelled[:, :3], y), "X_val: expected the shape of X_a"),
         ((old, new, labelled, np.minimum(y, 2) + 2), "y_val: expected numbers of the 4 columns"),
+        (
+            (old, new, labelled, np.array(["a", "b", "c"])[np.minimum(y, 2)]),
+            "got 3 such as 'a'. If no row has the label of some class, give DataFrames",
+        ),
         ((old, new, labelled[:50], y), "y_val: expected"),
         ((np.exp(old), np.exp(new), np.exp(labelled), y), "expected logits or log-probabilities"),
         ((old, np.exp(new), labelled, y), "^X_b: expected logits or log-probabilities"),

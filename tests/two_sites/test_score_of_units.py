@@ -279,3 +279,15 @@ def test_a_step_is_what_one_right_prediction_adds(name):
     found = CLASSES.closed_form(scorer, labels, model)
     assert found.score == pytest.approx(score)
     assert found.step == pytest.approx(np.sqrt(np.mean(np.square(added))), rel=0.05)
+
+
+@pytest.mark.parametrize("rest", [1e-3, 1e-12])
+def test_a_class_of_which_no_object_is_expected_adds_little_to_a_step(rest):
+    labels, model = objects()
+    model.predicted = np.minimum(model.predicted, 1)
+    labels[:, 2] = rest / len(labels)
+    two = RecordedClassifier(np.arange(2), model.scores[:, :2], model.predicted)
+    scorer = get_scorer("balanced_accuracy")
+    found = CLASSES.closed_form(scorer, labels, model)  # a mean over three classes
+    expected = CLASSES.closed_form(scorer, labels[:, :2], two)
+    assert found.step == pytest.approx(2 / 3 * expected.step, rel=0.01)

@@ -1,5 +1,7 @@
 """Nets of skorch: its cache, its SliceDict and SliceDataset, torch's Datasets and DataLoaders."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -14,6 +16,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from pa_select import (
     EpochSelector,
+    PACommittee,
     PAEarlyStopping,
     PAScorer,
     PAScoring,
@@ -155,6 +158,25 @@ def test_a_dataset_and_a_loader_as_rows_are_refused_before_a_fit(kind, advice):
     search = PASearchCV(Untouched(Whole), {}, cv=3)
     with pytest.raises(TypeError, match=f"^X: .*{advice}"):
         search.fit(kind(data), LABELS, paired=(A, B))
+    with pytest.raises(TypeError, match=f"^X: .*{advice}"):
+        PACommittee(GridSearchCV(Untouched(Whole), {}, cv=3)).fit(kind(data), LABELS)
+
+
+def test_parts_in_a_dict_are_no_rows():
+    parts = {"left": V[:, :6], "right": V[:, 6:]}
+    fitted = net(InParts).fit(parts, LABELS)
+    cure = re.escape("got a dict; give skorch.helper.SliceDict(**X_val).")
+    with pytest.raises(TypeError, match=f"^X_val: .*{cure}"):
+        expected_score(fitted, in_dict(A), in_dict(B), parts, LABELS)
+    cure = re.escape("SliceDict(**X).")
+    with pytest.raises(TypeError, match=cure):
+        PACommittee(GridSearchCV(net(InParts), {}, cv=3)).fit(parts, LABELS)
+    with pytest.raises(TypeError, match=cure):
+        PACommittee.from_models([fitted], parts, LABELS)
+    rows = SliceDict(**parts)  # what the message says runs
+    # skorch gives its scorers a dict.
+    assert PAScorer()(fitted, parts, LABELS) == PAScorer()(fitted, rows, LABELS)
+    assert PACommittee.from_models([fitted, fitted], rows, LABELS).score(rows, LABELS) > 0
 
 
 def test_loaders_are_refused_in_every_door():
