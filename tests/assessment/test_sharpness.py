@@ -93,6 +93,16 @@ def test_nothing_but_the_function_and_its_layers_counts(trained):
         assert_allclose(batches, found, rtol=1e-6)
 
 
+def test_the_layout_in_memory_does_not_matter():
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Conv2d(2, 3, 3), nn.Flatten(), nn.Linear(48, 2))
+    images, how = torch.rand(20, 2, 6, 6), {"kind": "worst", "n_draws": 2, "n_steps": 2}
+    y = network(images).argmax(1).numpy()
+    plain = sharpness(network, images, y, **how)
+    network, images = (x.to(memory_format=torch.channels_last) for x in (network, images))
+    assert_allclose(sharpness(network, images, y, **how), plain, rtol=1e-6)
+
+
 def test_magnitude_aware_noise_does_not_see_the_scale():
     weight = np.random.default_rng(0).normal(size=(3, 4))
     rows = np.random.default_rng(1).normal(size=(100, 4))
