@@ -629,9 +629,10 @@ def test_files_that_cannot_be_read(refused):
     assert refused("score", "folder", "b.npy").endswith("got: Is a directory.")
     assert refused("score", "https://a.b/c.npy", "b.npy").endswith("No such file or directory.")
     assert refused("score", "a\0b", "b.npy").startswith("a\\x00b: expected a file")
-    assert refused("score", "-", "-") == (
-        "-: expected once, since standard input can be read only once."
-    )
+    for arguments in (["-", "-"], ["-", "b.npy", "--labels", "-"]):
+        assert refused("score", *arguments) == (
+            "-: expected once, since standard input can be read only once."
+        )
 
 
 @pytest.mark.parametrize("missing", ["pandas", "pyarrow"])

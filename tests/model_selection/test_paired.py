@@ -94,6 +94,16 @@ def test_columns_are_those_of_refitting_by_hand():
     assert ", expected at the other site 0." in table["reason"][best]
 
 
+def test_another_classifier_stands_in_for_the_labels():
+    oracle = GaussianNB().fit(a, labels)
+    search = PASearchCV(LogisticRegression(), {}, reference=oracle).fit(X, y, paired=(a, b))
+    q = calibration(oracle.predict_log_proba(X), y)(oracle.predict_log_proba(a))
+    change = np.mean([gain_of(q, model, a, b) for model in models_by_hand(X, y)[0]])
+    assert search.expected_score_ == pytest.approx(search.best_score_ + change, abs=1e-3)
+    own = searched((a, b), X, y, {}, reference="self").expected_score_
+    assert abs(search.expected_score_ - own) > 2e-3
+
+
 def test_candidates_within_the_error_of_a_difference_are_not_told_apart():
     search = searched((a, b), X, y, {"C": [1e-6, 1e-4, 0.1, 1, 100]})
     table, best = search.cv_results_, search.best_index_

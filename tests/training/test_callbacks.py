@@ -1,5 +1,6 @@
 """skorch callbacks: what they record, keep, restore, and leave alone."""
 
+import inspect
 import pickle
 import warnings
 from copy import deepcopy
@@ -559,3 +560,10 @@ def test_raw_parts_of_a_dict_are_warned_of():
     net = make(PAScoring(raw), max_epochs=1).set_params(module=InParts)
     with pytest.warns(UserWarning, match="expected rows on the scale of the rows"):
         net.fit(parts(X), Y)
+
+
+@pytest.mark.parametrize("kind", [PAScoring, PAEarlyStopping])
+def test_every_hook_takes_further_arguments(kind):
+    for name in (name for name in dir(kind) if name.startswith("on_")):
+        *_, last = inspect.signature(getattr(kind, name)).parameters.values()
+        assert last.kind is inspect.Parameter.VAR_KEYWORD, name
