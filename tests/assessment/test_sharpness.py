@@ -57,6 +57,12 @@ def test_noise_where_the_accuracy_is_known(aware):
     assert found.accuracy == 1
 
 
+def test_the_mean_over_the_draws_of_noise_counts():
+    """The weights 1 and 0 keep their order with probability Phi(1 / spread)."""
+    found = sharpness(BINARY, ONE, [0], deviation=0.3, n_draws=200)
+    assert_allclose(found.sigma, 1 / norm.ppf(0.7) / math.sqrt(2), rtol=0.3)
+
+
 @pytest.mark.parametrize(("aware", "expected"), [(False, 2.0), (True, 1.0)])
 def test_worst_disturbance_where_it_is_known(aware, expected):
     """Weights 3 and -1 meet at 1 when both move by 2, or by their magnitude at 0."""

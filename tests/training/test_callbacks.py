@@ -562,6 +562,23 @@ def test_raw_parts_of_a_dict_are_warned_of():
         net.fit(parts(X), Y)
 
 
+class TwoScores(Callback):
+    """Records a score, which falls, in two epochs."""
+
+    def on_epoch_end(self, net, **kwargs):
+        if len(net.history) < 3:
+            net.history.record("own", -len(net.history))
+
+
+def test_the_best_epoch_survives_an_error():
+    net = make(TwoScores(), PAEarlyStopping(PAIR, guard="own"), max_epochs=3)
+    with pytest.raises(ValueError, match="guard: expected a column"):
+        net.fit(X, Y)
+    stopping = callback(net, PAEarlyStopping)
+    assert stopping.best_epoch_ == 1
+    assert same(net.module_.state_dict(), stopping.best_state_)
+
+
 @pytest.mark.parametrize("kind", [PAScoring, PAEarlyStopping])
 def test_every_hook_takes_further_arguments(kind):
     for name in (name for name in dir(kind) if name.startswith("on_")):
