@@ -2,6 +2,7 @@
 
 import inspect
 import pickle
+import random
 import warnings
 from copy import deepcopy
 
@@ -13,6 +14,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler, scale
+from sklearn.utils import check_random_state
 from skorch import (
     NeuralNet,
     NeuralNetBinaryClassifier,
@@ -458,10 +460,12 @@ def test_a_net_on_the_cpu_touches_no_device(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "get_rng_state", touched)
     net = torch.nn.Linear(2, 2)
-    before = torch.random.get_rng_state()
+    numbers = check_random_state(None)  # numpy's own state
+    before = torch.random.get_rng_state(), random.getstate(), numbers.get_state()[1].tolist()
     with untouched_random_states(net):
-        torch.rand(3)
-    assert torch.equal(torch.random.get_rng_state(), before)
+        torch.rand(3), random.random(), numbers.random_sample(700)
+    assert torch.equal(torch.random.get_rng_state(), before[0])
+    assert (random.getstate(), numbers.get_state()[1].tolist()) == before[1:]
 
 
 @pytest.mark.parametrize("scaler", [StandardScaler(), MinMaxScaler((-5, 5))])
