@@ -269,3 +269,7 @@ def test_a_step_is_what_one_right_prediction_adds(name):
     found = CLASSES.closed_form(scorer, labels, model)
     assert found.score == pytest.approx(score)
     assert found.step == pytest.approx(np.sqrt(np.mean(np.square(added))), rel=0.05)
+
+
+def test_one_unit_has_no_error():
+    assert np.isnan(ScoreOfUnits.of_mean(np.ones(1)).standard_error())
