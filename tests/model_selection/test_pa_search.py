@@ -83,6 +83,13 @@ def test_split_half_compares_models_of_halves_that_divide_no_group():
         assert not np.isin(one, other).any()
 
 
+def test_the_chosen_candidate_is_fitted_with_the_weights():
+    weight = 1.0 + np.arange(len(Y))
+    search = PASearchCV(GaussianNB(), {}, cv=2, selection="score").fit(X, Y, sample_weight=weight)
+    expected = GaussianNB().fit(X, Y, weight).theta_
+    np.testing.assert_allclose(search.best_estimator_.theta_, expected)
+
+
 def test_repeated_compares_rows_tested_by_two_models():
     search = PASearchCV(MODEL, GRID, cv=REPEATED).fit(X, Y)
     splits = list(REPEATED.split(X, Y))
