@@ -57,6 +57,12 @@ def test_noise_where_the_accuracy_is_known(aware):
     assert found.accuracy == 1
 
 
+def test_the_mean_over_the_draws_of_noise_counts():
+    """The weights 1 and 0 keep their order with probability Phi(1 / spread)."""
+    found = sharpness(BINARY, ONE, [0], deviation=0.3, n_draws=200)
+    assert_allclose(found.sigma, 1 / norm.ppf(0.7) / math.sqrt(2), rtol=0.3)
+
+
 @pytest.mark.parametrize(("aware", "expected"), [(False, 2.0), (True, 1.0)])
 def test_worst_disturbance_where_it_is_known(aware, expected):
     """Weights 3 and -1 meet at 1 when both move by 2, or by their magnitude at 0."""
@@ -91,6 +97,16 @@ def test_nothing_but_the_function_and_its_layers_counts(trained):
         assert found == without
         batches = sharpness(trained, DIGITS.numpy(), LABELS, kind=kind, batch_size=64, **how)
         assert_allclose(batches, found, rtol=1e-6)
+
+
+def test_the_layout_in_memory_does_not_matter():
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Conv2d(2, 3, 3), nn.Flatten(), nn.Linear(48, 2))
+    images, how = torch.rand(20, 2, 6, 6), {"kind": "worst", "n_draws": 2, "n_steps": 2}
+    y = network(images).argmax(1).numpy()
+    plain = sharpness(network, images, y, **how)
+    network, images = (x.to(memory_format=torch.channels_last) for x in (network, images))
+    assert_allclose(sharpness(network, images, y, **how), plain, rtol=1e-6)
 
 
 def test_magnitude_aware_noise_does_not_see_the_scale():

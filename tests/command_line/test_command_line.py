@@ -252,6 +252,9 @@ def test_every_format_gives_the_same(kind, stdin, run, monkeypatch):
         # Names may have the marks of other files.
         *((f"a{m}0,a{m}1\n1,2.5\n3,4\n", [f"a{m}0", f"a{m}1"], None, [[1, 2.5], [3, 4]])
           for m in ";\t "),
+        ('"","u;1"\n"r;1",2\n"r;2",3\n', ["u;1"], ["r;1", "r;2"], [[2], [3]]),
+        # Columns of blanks may end with some.
+        (" u v \n 1 2 \n 3 4 \n", ["u", "v"], None, [[1, 2], [3, 4]]),
         ("3,1\n5,3\n", None, None, [[3, 1], [5, 3]]),
         # Excel writes exponents in capitals.
         ("1,5E+00;-2,0E-01\n3;4\n", None, None, [[1.5, -0.2], [3, 4]]),
@@ -615,6 +618,7 @@ WRONG = [
     (content(b"sep=;\nu;v\n1;2\n"), "in line 1; delete lines that begin with sep="),
     (content(b"u,v,y\n0.2,0.8,v\n"), r"got 'v' in row 0, column 2 \('y'\); if this column"),
     (content(b"u,v\n1_0,2\n"), r"got '1_0' in row 0, column 0 \('u'\)"),
+    (content(b"u;v\n0.5;1,000\n"), "got '1,000' in row 0, column 1"),  # no decimal comma
     (content(b"0.2;0.8;big dog\n"), "got 'big dog' in row 0, column 2; if this column has labels"),
 ]  # fmt: skip
 
@@ -656,9 +660,10 @@ def test_files_that_cannot_be_read(refused):
     assert refused("score", "folder", "b.npy").endswith("got: Is a directory.")
     assert refused("score", "https://a.b/c.npy", "b.npy").endswith("No such file or directory.")
     assert refused("score", "a\0b", "b.npy").startswith("a\\x00b: expected a file")
-    assert refused("score", "-", "-") == (
-        "-: expected once, since standard input can be read only once."
-    )
+    for arguments in (["-", "-"], ["-", "-:b"], ["-", "b.npy", "--labels", "-"]):
+        assert refused("score", *arguments) == (
+            "-: expected once, since standard input can be read only once."
+        )
 
 
 @pytest.mark.parametrize("missing", ["pandas", "pyarrow"])

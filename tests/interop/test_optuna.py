@@ -166,7 +166,9 @@ def test_the_best_trial_has_the_best_expected_score():
     table = objective.cv_results(study)
     learnt = [params["var_smoothing"] < 1 for params in table["params"]]
     assert table["eligible"].tolist() == learnt
-    assert objective.best_trial(study).value == max(trial.value for trial in study.trials)
+    values = [trial.value for trial in study.trials]
+    assert objective.best_trial(study).value == max(values)
+    assert values == pytest.approx(table["expected_score"])
     assert "expected at the other site 0." in table["reason"][learnt.index(True)]
     assert "is not 2 standard errors above chance" in table["reason"][learnt.index(False)]
 
@@ -412,6 +414,57 @@ def test_failures_raise_when_asked():
         study_of().optimize(objective, n_trials=1)
 
 
+def no_score(estimator, X, y):
+    raise RuntimeError("no score today")
+
+
+class WithoutScores(GaussianNB):
+    """Naive Bayes whose probabilities fail."""
+
+    def predict_proba(self, X):
+        raise RuntimeError("no probabilities today")
+
+    predict_log_proba = predict_proba
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("arguments", "failure", "raised"),
+    [
+        ({"scoring": no_score}, "score is nan", "no score today"),
+        ({"estimator": WithoutScores()}, "no probabilities", "candidate .*: no probabilities"),
+        ({"prior": "uniform", "tol": 1e-11}, "be certified", "trial 1: .* be certified"),
+    ],
+)
+def test_a_trial_without_a_score_or_an_agreement_fails(arguments, failure, raised, monkeypatch):
+    monkeypatch.setattr("pa_select.agreement.solver.branch_and_bound.MAX_EVALUATIONS", 8)
+    given = {"estimator": GaussianNB(), "space": {}, "X": X, "y": Y, "views": drift, "cv": 2}
+    study = study_of()
+    study.optimize(agreement_objective(**given | arguments), n_trials=1)
+    assert study.trials[0].state == TrialState.FAIL
+    assert failure in study.trials[0].user_attrs["failure"]
+    objective = agreement_objective(**given | arguments, error_score="raise")
+    with pytest.raises(RuntimeError, match=raised):
+        study.optimize(objective, n_trials=1)
+
+
+def test_the_rule_of_the_user_chooses_by_the_parameters_of_a_function():
+    def space(trial):
+        return {"var_smoothing": 10.0 ** trial.suggest_int("power", -9, 0)}
+
+    given = {"selection": lambda table: int(np.argmin(table["agreement"])), "views": drift}
+    given["fit_params"] = {"sample_weight": np.where(Y == 0, 0.2, 1.0)}
+    objective = agreement_objective(GaussianNB(), space, X, Y, cv=2, **given)
+    study = over_grid(objective, grid={"power": [-9, -2, 0]})
+    best = objective.best_trial(study)
+    assert best.value == min(trial.value for trial in study.trials)
+    made = [{"var_smoothing": 10.0 ** trial.params["power"]} for trial in study.trials]
+    assert objective.cv_results(study)["params"] == made
+    weighted = GaussianNB(**made[best.number]).fit(X, Y, **given["fit_params"])
+    found = objective.best_estimator(study).class_prior_
+    np.testing.assert_allclose(found, weighted.class_prior_)
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
@@ -420,6 +473,7 @@ def test_failures_raise_when_asked():
         ({"pairing": "nothing"}, ValueError, "The 'pairing' parameter"),
         ({"adapter": "ridge"}, ValueError, "adapter: expected pairs"),
         ({"selection": "expected"}, ValueError, r"paired: expected some"),
+        ({"y": np.zeros(len(Y))}, ValueError, "y: expected at least two classes, got only 0.0"),
     ],
 )
 def test_bad_arguments(arguments, error, message):

@@ -258,6 +258,10 @@ def test_a_problem_that_cannot_be_certified_does_not_lose_the_others(monkeypatch
     with pytest.warns(UserWarning, match="The agreement of problem 1 could not be certified"):
         found = posterior_agreement(*problems, tol=1e-11, error_score=np.nan)
     assert [r.failure is None for r in found] == [True, False, True]
+    how = {"shift": GaussianNoise(0.3), "prior": "uniform", "tol": 1e-11}
+    with pytest.warns(UserWarning, match="1 of 1 estimators failed.*could not be certified"):
+        curve = robustness_curve({"strong": FITTED[1.0]}, X, Y, **how)
+    assert [*curve.failures] == [("strong", 0.3)]
 
 
 def test_arguments_that_all_problems_share_raise_in_any_case():

@@ -26,7 +26,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from pa_select import PAScorer, PASearchCV, class_scores, pa_scorer, posterior_agreement
 from pa_select.model_selection import majority_rate
-from pa_select.pairing import NearestPairing
+from pa_select.pairing import NearestPairing, pair_within_label
 from pa_select.shifts import FGSM, GaussianNoise
 
 X, Y = load_iris(return_X_y=True)
@@ -153,6 +153,11 @@ def test_weights():
         assert found == pytest.approx(expected, abs=1e-9)
         uneven = scorer(model, X, Y, sample_weight=1 + np.arange(150), **arguments)
         assert uneven != pytest.approx(expected, abs=1e-9)
+    (a, b, *_), weight = pair_within_label(Y, 0), 1.0 + np.arange(150)
+    scores = model.decision_function(X)
+    of_pairs = {"sample_weight": np.sqrt(weight[a] * weight[b]), "prior": "marginal"}
+    by_hand = posterior_agreement(scores[a], scores[b], **of_pairs).score
+    assert pa_scorer(model, X, Y, sample_weight=weight) == pytest.approx(by_hand, abs=1e-5)
 
 
 def test_metadata_is_routed_where_asked_for():

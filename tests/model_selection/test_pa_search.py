@@ -63,6 +63,33 @@ def side(number, model, rows):
     return np.full(len(rows), number), model.decision_function(rows)
 
 
+class Remembering(GaussianNB):
+    """Naive Bayes that keeps the last column of its training rows."""
+
+    seen = []
+
+    def fit(self, X, y):
+        self.seen.append(X[:, -1])
+        return super().fit(X, y)
+
+
+def test_split_half_compares_models_of_halves_that_divide_no_group():
+    groups = np.arange(len(Y)) // 4
+    search = PASearchCV(Remembering(), {}, pairing="split-half", cv=3, refit=False)
+    search.fit(np.column_stack([X, groups]), Y, groups=groups)
+    assert search.n_splits_ == len(Remembering.seen) == 6
+    assert search.cv_results_["n_pairs"].tolist() == [len(Y)]
+    for one, other in zip(Remembering.seen[::2], Remembering.seen[1::2], strict=True):
+        assert not np.isin(one, other).any()
+
+
+def test_the_chosen_candidate_is_fitted_with_the_weights():
+    weight = 1.0 + np.arange(len(Y))
+    search = PASearchCV(GaussianNB(), {}, cv=2, selection="score").fit(X, Y, sample_weight=weight)
+    expected = GaussianNB().fit(X, Y, weight).theta_
+    np.testing.assert_allclose(search.best_estimator_.theta_, expected)
+
+
 def test_repeated_compares_rows_tested_by_two_models():
     search = PASearchCV(MODEL, GRID, cv=REPEATED).fit(X, Y)
     splits = list(REPEATED.split(X, Y))

@@ -94,6 +94,28 @@ def test_columns_are_those_of_refitting_by_hand():
     assert ", expected at the other site 0." in table["reason"][best]
 
 
+def test_another_classifier_stands_in_for_the_labels():
+    oracle = GaussianNB().fit(a, labels)
+    search = PASearchCV(LogisticRegression(), {}, reference=oracle).fit(X, y, paired=(a, b))
+    q = calibration(oracle.predict_log_proba(X), y)(oracle.predict_log_proba(a))
+    change = np.mean([gain_of(q, model, a, b) for model in models_by_hand(X, y)[0]])
+    assert search.expected_score_ == pytest.approx(search.best_score_ + change, abs=1e-3)
+    own = searched((a, b), X, y, {}, reference="self").expected_score_
+    assert abs(search.expected_score_ - own) > 2e-3
+    two = GaussianNB().fit(a[labels < 2], labels[labels < 2])  # it has no column of class 2
+    assert np.isfinite(searched((a, b), X, y, {}, reference=two).expected_score_)
+    with pytest.raises(ValueError, match="reference: expected a classifier of the classes .0, 1"):
+        searched((a, b), X, y, {}, reference=GaussianNB().fit(a, labels + 5))
+
+
+def test_an_adapter_that_undoes_the_difference_is_no_reason_to_warn():
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "No candidate predicts another class")
+        found = searched((a, 3 - 2 * a), X, y, {"C": [1.0, 2.0]}, adapter="ridge").cv_results_
+    assert found["adapted"].all()
+    assert not found["disagreement"].any()
+
+
 def test_candidates_within_the_error_of_a_difference_are_not_told_apart():
     search = searched((a, b), X, y, {"C": [1e-6, 1e-4, 0.1, 1, 100]})
     table, best = search.cv_results_, search.best_index_

@@ -14,6 +14,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import LeaveOneGroupOut
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import shuffle
@@ -189,6 +191,7 @@ def test_the_answer_has_the_expected_score(with_pairs):
 
 def test_every_site_is_named_and_escaped(with_sites):
     page = with_sites.report()
+    assert "first mapped" not in page  # there is no adapter
     text = Page(page).text
     assert "60 at B & <i>, 60 at Bern" in text
     assert "At the worst site, Bern, its accuracy is" in text
@@ -410,6 +413,18 @@ def test_candidates_that_are_not_eligible_are_grey(with_environments):
     assert page.text.count("(not eligible)") == 3 - eligible.sum()
     assert "Grey: not eligible." in page.text
     assert "within some standard errors of the best, and better" in page.text
+
+
+def test_a_candidate_of_a_pipeline_is_named_by_its_last_step():
+    grid = {"standardscaler__with_std": [True, False]}
+    search = PASearchCV(make_pipeline(StandardScaler(), SVC()), grid, cv=2)
+    assert "Use SVC with with_std=" in text_of(search.fit(X, y, environments=THIRDS))
+
+
+def test_scores_that_hardly_differ_are_in_the_middle_of_their_frame(by_worst_environment):
+    worst = np.array([-0.5, -0.4999, -0.4998])
+    places = circles_of(changed(by_worst_environment, mean_test_score_worst_environment=worst))
+    assert 40 < min(places) < max(places) < 60
 
 
 @pytest.mark.parametrize("agreement", [0.0009, 1.2])

@@ -80,7 +80,8 @@ def test_equal_names_have_the_number_of_the_candidate_and_names_are_short():
     first, second = candidate_names(long, MODEL)
     assert first.endswith("… #0")
     assert second.endswith("… #1")
-    long = [{"model": LogisticRegression(C=c), "weights": list(range(c, 999))} for c in (1, 2)]
+    assert [name[-5:] for name in candidate_names(long, MODEL, 20)] == ["2… #0", "2… #1"]
+    long = [{"model": LogisticRegression(C=c), "weights": c * np.eye(3)} for c in (1, 2)]
     for name in candidate_names(long, MODEL):
         assert len(name) <= 60
         assert name.endswith("…")

@@ -248,6 +248,15 @@ def test_unbounded_powers_have_a_panel_but_no_place_on_an_axis():
     assert display.axes_[1].get_title() == r"power of the shift: $\infty$"
     with pytest.raises(ValueError, match="x: expected finite powers"):
         DRAW(attacked, x="power")
+    with pytest.raises(TypeError, match="result: expected a RobustnessCurve, got dict"):
+        DRAW(attacked.table)
+
+
+def test_several_curves_on_the_same_axes_look_different(curve, ax):
+    displays = [DRAW(curve, at={"power": power}, ax=ax) for power in POWERS]
+    lines = [bars.lines[0] for d in displays for bars in d.errorbars_[0].values()]
+    looks = {(x.get_color(), x.get_linestyle(), x.get_marker()) for x in lines}
+    assert len(looks) == len(lines) == 6
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ from torch import nn
 
 from pa_select import PAScoring, class_scores, posterior_agreement, robustness_curve
 from pa_select.assessment.sharpness import _outputs
-from pa_select.scores import LayerFeatures
+from pa_select.scores import LayerFeatures, align_classes
 from pa_select.shifts import FGSM, FMN, PGD, GaussianNoise
 from pa_select.training import ERMNet
 
@@ -306,3 +306,9 @@ def test_learners_train_modules_that_name_their_logits():
     for agreements, scores in learnt[1:]:
         assert agreements == learnt[0][0]
         torch.testing.assert_close(scores, learnt[0][1])
+
+
+def test_a_class_that_a_model_lacks_has_the_lowest_score_of_each_row():
+    scores = np.array([[2.0, -1.0], [0.0, 5.0]])
+    found = align_classes(scores, np.array([0, 2]), np.array([0, 1, 2]))
+    assert found.tolist() == [[2, -1, -1], [0, 0, 5]]

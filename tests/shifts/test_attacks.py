@@ -1,6 +1,7 @@
 """Attacks: exact answers where there are some, foolbox where there are none, contracts."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -353,6 +354,12 @@ def test_types_of_rows():
     low, high = SCALED.min(0), SCALED.max(0)
     boxed = PGD(0.5, bounds=(low, high))(SCALED, NAMES, estimator=model)
     assert ((low <= boxed.X) & (boxed.X <= high)).all()
+    fixed = SCALED.copy()
+    fixed.flags.writeable = False
+    for rows in (fixed, SCALED[::-1], (10 * SCALED).astype(int)):  # as torch does not take them
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert PGD(0.5)(rows, estimator=model).X.dtype == np.float64
 
 
 @each_attack

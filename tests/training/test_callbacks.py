@@ -1,6 +1,8 @@
 """skorch callbacks: what they record, keep, restore, and leave alone."""
 
+import inspect
 import pickle
+import random
 import warnings
 from copy import deepcopy
 
@@ -13,6 +15,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler, scale
+from sklearn.utils import check_random_state
 from skorch import (
     NeuralNet,
     NeuralNetBinaryClassifier,
@@ -460,10 +463,12 @@ def test_a_net_on_the_cpu_touches_no_device(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "get_rng_state", touched)
     net = torch.nn.Linear(2, 2)
-    before = torch.random.get_rng_state()
+    numbers = check_random_state(None)  # numpy's own state
+    before = torch.random.get_rng_state(), random.getstate(), numbers.get_state()[1].tolist()
     with untouched_random_states(net):
-        torch.rand(3)
-    assert torch.equal(torch.random.get_rng_state(), before)
+        torch.rand(3), random.random(), numbers.random_sample(700)
+    assert torch.equal(torch.random.get_rng_state(), before[0])
+    assert (random.getstate(), numbers.get_state()[1].tolist()) == before[1:]
 
 
 @pytest.mark.parametrize("scaler", [StandardScaler(), MinMaxScaler((-5, 5))])
@@ -622,3 +627,27 @@ def test_labels_of_environments_may_be_a_column(environment, pairing):
     )
     assert found == pytest.approx(expected, abs=1e-9)
     assert mixed == pytest.approx(expected, abs=1e-9)
+
+
+class TwoScores(Callback):
+    """Records a score, which falls, in two epochs."""
+
+    def on_epoch_end(self, net, **kwargs):
+        if len(net.history) < 3:
+            net.history.record("own", -len(net.history))
+
+
+def test_the_best_epoch_survives_an_error():
+    net = make(TwoScores(), PAEarlyStopping(PAIR, guard="own"), max_epochs=3)
+    with pytest.raises(ValueError, match="guard: expected a column"):
+        net.fit(X, Y)
+    stopping = callback(net, PAEarlyStopping)
+    assert stopping.best_epoch_ == 1
+    assert same(net.module_.state_dict(), stopping.best_state_)
+
+
+@pytest.mark.parametrize("kind", [PAScoring, PAEarlyStopping])
+def test_every_hook_takes_further_arguments(kind):
+    for name in (name for name in dir(kind) if name.startswith("on_")):
+        *_, last = inspect.signature(getattr(kind, name)).parameters.values()
+        assert last.kind is inspect.Parameter.VAR_KEYWORD, name

@@ -97,3 +97,16 @@ def test_units_do_not_matter_and_few_pairs_and_other_columns_are_not_looked_at()
         assert "3 of a with 17 of b" in said
     assert doubts_of_pairing(A[:19], B[rows][:19], "a", "b") == []
     assert doubts_of_pairing(A, B[rows][:, ::2], "a", "b") == []  # no column has its partner
+
+
+def test_rows_that_may_be_right_are_not_called_exchanged():
+    rng, spread = np.random.default_rng(0), A.std(0)
+    # Of two objects that are nearly alike each is a little nearer to the partner of the other.
+    a, step = A.copy(), 0.1 * spread * rng.normal(size=64)
+    a[1], b = a[0] + step, a.copy()
+    b[:2] = a[0] + np.outer([0.55, 0.45], step)
+    assert doubts_of_pairing(a, b, "a", "b") == []
+    # Two are exchanged, but of most others no row is recognised.
+    b = A + 5 * rng.normal(size=A.shape)
+    b[:2] = A[[1, 0]]
+    assert doubts_of_pairing(A, b, "a", "b") == []

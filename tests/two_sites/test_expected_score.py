@@ -738,6 +738,19 @@ def test_others_may_stand_in_for_the_labels():
     assert 0 <= expected_score(model, a, b, X[here], y[here], reference=two).score <= 1
 
 
+@pytest.mark.filterwarnings("ignore:X_a. expected rows like the labelled ones:UserWarning")
+def test_fitted_searches_are_judged_by_their_metric():
+    _, a, b, X, y = three_classes(12, 60)
+    search = GridSearchCV(LogisticRegression(), {}, scoring="f1_macro").fit(X[:150], y[:150])
+    rows = a, b, X[150:], y[150:]
+    found, named, accuracy = (
+        expected_score(search, *rows, scoring=scoring).score
+        for scoring in (None, "f1_macro", "accuracy")
+    )
+    assert found == pytest.approx(named)
+    assert abs(found - accuracy) > 1e-3
+
+
 def test_pairs_of_one_class_are_noticed():
     model, _, _, X, y = three_classes(16)
     some = X[y == "x"][:60]

@@ -291,3 +291,7 @@ def test_a_class_of_which_no_object_is_expected_adds_little_to_a_step(rest):
     found = CLASSES.closed_form(scorer, labels, model)  # a mean over three classes
     expected = CLASSES.closed_form(scorer, labels[:, :2], two)
     assert found.step == pytest.approx(2 / 3 * expected.step, rel=0.01)
+
+
+def test_one_unit_has_no_error():
+    assert np.isnan(ScoreOfUnits.of_mean(np.ones(1)).standard_error())
