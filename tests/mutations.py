@@ -36,11 +36,7 @@ TABLE = {
     ],
     ("solver/fixed_prior.py", "test_certificate.py", "cost_in_evaluations"): [
         ("no chord and tangents", "= _chord_minus_tangents(left, right)", "= a * np.nan, 0 * a"),
-        (
-            "no two cubics",
-            "np.isnan(bound)\n        return np.where(cubic",
-            "False & cubic\n        return np.where(cubic",
-        ),
+        ("no two cubics", "(cubic_bound < bound)", "(bound < -np.inf)"),
     ],
     ("solver/fixed_prior.py", "test_precision.py", "bounds_with_coarse_ends"): [
         ("no room for errors beyond the last point", "last.l1 + last.error", "last.l1"),
