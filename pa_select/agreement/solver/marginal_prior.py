@@ -79,22 +79,20 @@ class MarginalSums(NamedTuple):
 
     def in_lengths(self, length: Floats) -> MarginalSums:
         """Return the sums with other units, which are so many times as large."""
+        scaled = {}
+        for power, names in enumerate(_BY_ORDER, 1):
+            for name in names:
+                x = getattr(self, name)
+                scaled[name] = x * (length**power).reshape(-1, *[1] * (x.ndim - 1))
+        return self._replace(**scaled, largest=self.largest * length[:, None] ** [1, 2, 3, 1])
 
-        def scaled(x: Floats, power: int) -> Floats:
-            return x * (length**power).reshape(-1, *[1] * (x.ndim - 1))
 
-        powers = {
-            1: ("slope", "dl2", "d_log_prior", "distance"),
-            2: ("curvature", "d2_log_prior", "spread", "joint_variance"),
-            3: ("skew", "cube", "side_cube", "joint_cube"),
-        }
-        fields = {
-            name: scaled(getattr(self, name), power)
-            for power, names in powers.items()
-            for name in names
-        }
-        largest = self.largest * length[:, None] ** [1, 2, 3, 1]
-        return self._replace(**fields, largest=largest)
+# Fields of `MarginalSums` that are multiplied by the unit, its square and its cube.
+_BY_ORDER = (
+    ("slope", "dl2", "d_log_prior", "distance"),
+    ("curvature", "d2_log_prior", "spread", "joint_variance"),
+    ("skew", "cube", "side_cube", "joint_cube"),
+)
 
 
 @dataclass(frozen=True)
@@ -191,11 +189,8 @@ class MarginalPrior:
         """Bound the kernel on intervals; see `Kernel`."""
         a, c = ends
         # The unit of derivatives becomes the length of the interval.
-        left, right = (
-            sums.in_lengths((c - a) / unit)
-            for sums, unit in zip((left, right), units, strict=True)
-        )
         lengths = [(c - a) / unit for unit in units]
+        left, right = map(MarginalSums.in_lengths, (left, right), lengths)
         bound, at = _lines_minus_tangents(left, right, lengths, (c - a) / c)
         errors = [_errors_of_cubic(x, h) for x, h in zip((left, right), lengths, strict=True)]
         of_value, of_third = map(np.array, zip(*errors, strict=True))
