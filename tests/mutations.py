@@ -78,11 +78,9 @@ TABLE = {
     ("solver/marginal_sums.py", "test_certificate.py", "mean_posterior_underflows"): [
         ("masses of rare classes underflow", "sums[:, some] = class_sums", "_ = class_sums"),
     ],
-    ("solver/branch_and_bound.py", "test_certificate.py", "cost_of_many_classes"): [
-        ("splits close to the ends", "_LEAST_BESIDE, _LEAST)", "_LEAST_BESIDE, 0.1)"),
-    ],
     ("solver/branch_and_bound.py", "test_certificate.py", "cost_in_evaluations"): [
         ("no expected maximum", "(maximum > a) & (maximum < c)", "maximum > np.inf"),
+        ("splits close to the ends", "_LEAST_BESIDE, _LEAST)", "_LEAST_BESIDE, 0.1)"),
     ],
     ("solver/branch_and_bound.py", "test_certificate.py", "polynomial_has_it"): [
         ("a point of the problem before", "missing[:, 0] |= last[row - 1]", "pass"),

@@ -212,26 +212,31 @@ def test_flat_kernels_with_the_marginal_prior():
 
 
 @pytest.mark.filterwarnings("ignore:scores_a and scores_b:UserWarning")  # nearly one class
-def test_cost_in_evaluations_of_the_data():
+@pytest.mark.parametrize(
+    ("prior", "most_classes", "most"), [("uniform", 1000, 770), ("marginal", 100, 930)]
+)
+def test_cost_in_evaluations_of_the_data(prior, most_classes, most):
     counts = {}
     for name, a, b in varied_suite():
-        result = posterior_agreement(a, b, tol=1e-6)
+        if a.shape[1] > most_classes:
+            continue
+        result = posterior_agreement(a, b, prior=prior)
         assert 0 <= result.gap <= 1e-6, name
         counts[name] = result.n_evaluations
-    assert np.median(list(counts.values())) <= 13, counts
+    assert np.median(list(counts.values())) <= 18, counts
     assert max(counts.values()) <= 75, counts
-    # 730; without the expected maximum 847.
-    assert sum(counts.values()) <= 770, counts
+    # 731 and 879; without the expected maximum 848 and 1038.
+    assert sum(counts.values()) <= most, counts
 
 
-@pytest.mark.parametrize(("n_classes", "n_pairs", "most"), [(1000, 50, 33), (300, 150, 24)])
+@pytest.mark.parametrize(("n_classes", "n_pairs", "most"), [(1000, 50, 18), (300, 150, 19)])
 def test_cost_of_many_classes_with_the_marginal_prior(n_classes, n_pairs, most):
     rng = np.random.default_rng(0)
     y = rng.integers(0, n_classes, n_pairs)
     a = rng.normal(size=(n_pairs, n_classes)) + 6 * np.eye(n_classes)[y]
     result = posterior_agreement(a, a + rng.normal(size=a.shape), prior="marginal")
     assert result.gap <= 1e-6
-    # 30 and 22; 37 and 27 if intervals are split close to their ends.
+    # 16 and 17.
     assert result.n_evaluations <= most
 
 
