@@ -15,14 +15,13 @@ from pa_select.agreement.inputs.validation import (
     check_frames,
     check_prior,
     check_scores,
-    check_tol,
     check_weight,
     indexed,
 )
 from pa_select.agreement.pairs.block import converted
 from pa_select.agreement.pairs.paired_scores import PairedScores
 from pa_select.agreement.solved_problems import solve_pairs
-from pa_select.utils.arrays import check_same_shape, resolve_device
+from pa_select.utils.arrays import check_same_shape, check_tol, resolve_device
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Device, Floats, Matrix, Prior, Weights
 
@@ -76,7 +75,7 @@ def agreement_matrix(
     *,
     prior: Prior = "uniform",
     sample_weight: Weights | None = None,
-    tol: float | None = None,
+    tol: float = 1e-6,
     certify: bool = True,
     device: Device = None,
 ) -> AgreementMatrix:
@@ -90,8 +89,8 @@ def agreement_matrix(
         The class prior, as in `posterior_agreement`.
     sample_weight : array-like of shape (n,), default=None
         Non-negative weights of the objects.
-    tol : float, default=None
-        Largest certified gap, in nats per pair. None: as in `posterior_agreement`.
+    tol : float, default=1e-6
+        Largest certified gap, in nats per pair.
     certify : bool, default=True
         Whether to certify the maxima, as in `posterior_agreement`.
     device : {None, "auto", "cpu", "cuda"} or torch.device, default=None
@@ -125,7 +124,7 @@ def agreement_matrix(
            [1.04, 1.1 , 0.56],
            [0.56, 0.56, 1.1 ]])
     """
-    tol = check_tol(tol, prior)
+    tol = check_tol(tol)
     try:
         given = list(list_of_scores)
     except TypeError as error:

@@ -13,11 +13,11 @@ import numpy as np
 import torch
 
 from pa_select.agreement.inputs.problem import check_pair
-from pa_select.agreement.inputs.validation import check_prior, check_tol, check_weight, indexed
+from pa_select.agreement.inputs.validation import check_prior, check_weight, indexed
 from pa_select.agreement.pairs.block import converted
 from pa_select.agreement.posterior_agreement import posterior_agreement
 from pa_select.agreement.result import PosteriorAgreement
-from pa_select.utils.arrays import resolve_device
+from pa_select.utils.arrays import check_tol, resolve_device
 from pa_select.utils.typing import Device, Floats, Prior
 
 # This many scores are converted to another type at once: it bounds the memory.
@@ -28,7 +28,7 @@ def agreement_of_chunks(
     chunks: Any,
     *,
     prior: Prior = "uniform",
-    tol: float | None = None,
+    tol: float = 1e-6,
     certify: bool = True,
     device: Device = None,
     folder: str | os.PathLike[str] | None = None,
@@ -48,8 +48,8 @@ def agreement_of_chunks(
         bar.
     prior : {"uniform", "marginal"} or array-like of shape (n_classes,), default="uniform"
         The class prior, as in `posterior_agreement`.
-    tol : float, default=None
-        Largest certified gap, in nats per pair. None: as in `posterior_agreement`.
+    tol : float, default=1e-6
+        Largest certified gap, in nats per pair.
     certify : bool, default=True
         Whether to certify the maximum, as in `posterior_agreement`.
     device : {None, "auto", "cpu", "cuda"} or torch.device, default=None
@@ -101,7 +101,7 @@ def agreement_of_chunks(
     >>> print(f"{result.score:.3f} nats over {result.n_pairs} pairs")
     1.028 nats over 5000 pairs
     """
-    check_tol(tol, prior)
+    check_tol(tol)
     target = torch.device("cpu")
     weights = array("d")  # grows in place
     with _ScoresInFile(folder) as file_a, _ScoresInFile(folder) as file_b:

@@ -14,12 +14,13 @@ from pa_select.agreement.inputs.problem import (
     check_problems,
     is_batch,
 )
-from pa_select.agreement.inputs.validation import check_beta, check_groups, check_tol, is_raise
+from pa_select.agreement.inputs.validation import check_beta, check_groups, is_raise
 from pa_select.agreement.pairs.paired_scores import concatenate
 from pa_select.agreement.result import NotAllSolvedError, PosteriorAgreement
 from pa_select.agreement.solved_problems import solve_problems
 from pa_select.agreement.solver import kernel_sums as _kernel
 from pa_select.agreement.solver.marginal_sums import ModelRuns, marginal_kernel
+from pa_select.utils.arrays import check_tol
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import (
     Device,
@@ -43,7 +44,7 @@ def posterior_agreement(
     prior: Prior = "uniform",
     sample_weight: Weights | None = None,
     groups: Groups = None,
-    tol: float | None = None,
+    tol: float = 1e-6,
     certify: bool = True,
     device: Device = None,
     process_group: object = None,
@@ -81,9 +82,8 @@ def posterior_agreement(
         The group of each pair, for example its patient or its site; for many problems one
         such array for all. The standard error does not assume that pairs of one group are
         independent; nothing else changes.
-    tol : float, default=None
-        Largest certified gap, in nats per pair; at least 1e-12. None: 1e-6, but 1e-5 with
-        the marginal prior, whose bounds are less tight.
+    tol : float, default=1e-6
+        Largest certified gap, in nats per pair; at least 1e-12.
     certify : bool, default=True
         False: the maximum is polished as usual, but the bounds only exclude another
         maximum that is higher by more than 0.001 nats: `gap` is at most that. This saves a third
@@ -210,7 +210,7 @@ def agreements(
     prior: Prior = "uniform",
     sample_weight: Weights | None = None,
     groups: Groups = None,
-    tol: float | None = None,
+    tol: float = 1e-6,
     certify: bool = True,
     device: Device = None,
     process_group: object = None,
@@ -226,7 +226,7 @@ def agreements(
             raise ValueError(
                 "groups: expected None with a process_group, since groups may cross shards."
             )
-        tol = check_tol(tol, prior)
+        tol = check_tol(tol)
         many = is_batch(scores_a) or is_batch(scores_b)
         failures: dict[int, str] | None = {} if isolate else None
         check = check_problems if many else check_one_problem

@@ -16,14 +16,13 @@ from pa_select.agreement import PosteriorAgreement
 from pa_select.agreement.inputs.validation import (
     check_groups,
     check_prior,
-    check_tol,
     is_raise,
 )
 from pa_select.assessment.shifted_outputs import Outputs, Samples, curve_table
 from pa_select.scores.class_scores import columns_of, comparable_scores
 from pa_select.scores.features import features_of
 from pa_select.shifts import as_shift
-from pa_select.utils.arrays import check_column
+from pa_select.utils.arrays import check_column, check_tol
 from pa_select.utils.estimators import named_estimators
 from pa_select.utils.frames import check_row_order
 from pa_select.utils.messages import optional_import
@@ -147,7 +146,7 @@ def robustness_curve(
     features: Any = None,
     order: Literal["random", "norm"] = "random",
     prior: Prior = "marginal",
-    tol: float | None = None,
+    tol: float = 1e-6,
     device: Device = None,
     groups: Groups = None,
     random_state: RandomState = None,
@@ -298,7 +297,7 @@ def robustness_curve(
         if set(features_by_name) != set(named):
             got = list(features_by_name)
             raise ValueError(f"features: expected one for each of {list(named)}, got {got}.")
-    check_tol(tol, prior)
+    check_tol(tol)
     is_raise(error_score)
     few = _safe_indexing(X, np.arange(min(n, 2)))
     options = {"tol": tol, "device": device, "error_score": error_score, "groups": codes}

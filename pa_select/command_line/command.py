@@ -128,8 +128,9 @@ def _parser() -> argparse.ArgumentParser:
     score.add_argument(
         "--tol",
         type=float,
+        default=1e-6,
         metavar="nats",
-        help="largest certified gap (default 1e-5, with the uniform prior 1e-6)",
+        help="largest certified gap (default %(default)s)",
     )
     score.set_defaults(run=_score)
     expect.add_parser(commands)
@@ -140,7 +141,7 @@ def _score(options: argparse.Namespace, own_process: bool) -> int:
     files.check_names([options.a, options.b, options.labels or ""])
     # The input is checked before torch is imported, because the import takes seconds.
     with files.input_errors():
-        check_tol(options.tol, 1e-6, "--tol")
+        check_tol(options.tol, "--tol")
     (a, b) = files.read_scores({"": [options.a, options.b]}, options)[""]
     columns, labels = files.column_names([a, b]), None
     if options.labels is not None:

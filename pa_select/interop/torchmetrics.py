@@ -9,7 +9,8 @@ import torch
 from pa_select.agreement import PosteriorAgreement as Result
 from pa_select.agreement import posterior_agreement
 from pa_select.agreement.inputs.problem import check_pair
-from pa_select.agreement.inputs.validation import check_prior, check_tol, check_weight
+from pa_select.agreement.inputs.validation import check_prior, check_weight
+from pa_select.utils.arrays import check_tol
 from pa_select.utils.messages import optional_import
 from pa_select.utils.typing import Axes, Prior
 
@@ -79,12 +80,12 @@ class PosteriorAgreement(_Metric):
     def __init__(
         self,
         prior: Prior = "uniform",
-        tol: float | None = None,
+        tol: float = 1e-6,
         certify: bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        check_tol(tol, prior)
+        check_tol(tol)
         if isinstance(prior, str):
             check_prior(prior, 2)
         self.prior = prior

@@ -379,9 +379,9 @@ def _solver_of(search: Search, labels: Array) -> dict[str, Any]:
     """Check the parameters of the solver."""
     # Imported here: workers that fit and score do not need torch.
     from pa_select.agreement.inputs import validation
-    from pa_select.utils.arrays import resolve_device
+    from pa_select.utils.arrays import check_tol, resolve_device
 
-    validation.check_tol(search.tol)
+    check_tol(search.tol)
     if not is_regressor(search.estimator):
         validation.check_prior(search.prior, len(labels))
     resolve_device(search.device)

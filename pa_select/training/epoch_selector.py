@@ -143,7 +143,7 @@ class EpochSelector:
     ) -> None:
         check_count(patience, "patience", "epochs")
         check_count(min_epochs, "min_epochs", "epochs")
-        check_tol(tol, EPOCH_TOL)
+        check_tol(tol)
         resolve_device(device)  # refused here, and not after an epoch
         if not isinstance(min_delta, (int, float, np.number)):
             raise TypeError(f"min_delta: expected a number of nats, got {min_delta!r}.")

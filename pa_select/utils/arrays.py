@@ -344,10 +344,8 @@ def labels_of(rows: Any, y: Labels | None, name: str) -> Any:
     return np.array(labels)
 
 
-def check_tol(tol: object, default: float, name: str = "tol") -> float:
+def check_tol(tol: object, name: str = "tol") -> float:
     """Check the largest gap to certify and return it, in nats per pair."""
-    if tol is None:
-        return default
     if isinstance(tol, bool) or not isinstance(tol, (int, float, np.integer, np.floating)):
         raise TypeError(f"{name}: expected a number of nats, got {type(tol).__name__}.")
     try:

@@ -38,7 +38,7 @@ def test_every_replicate_is_maximised_anew(prior):
     for score, count in zip(found.scores, counts, strict=True):
         rows = np.repeat(np.arange(len(a)), (count * weight).astype(int))
         expected = posterior_agreement(a[rows], b[rows], prior=prior).score
-        assert score == pytest.approx(expected, abs=5e-5 if prior == "marginal" else 1e-5)
+        assert score == pytest.approx(expected, abs=1e-5)
     assert repr(found).startswith("AgreementBootstrap(20 replicates, standard_error=0.")
     assert found.standard_error == found.scores.std(ddof=1)
     assert found.interval[0] < result.score < found.interval[1]

@@ -9,7 +9,6 @@ import torch
 from helpers import oracle
 from helpers.problems import check_against_the_oracle, random_problem, varied_suite
 from numpy.polynomial import Polynomial
-from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 
 from pa_select import agreement_matrix, pa_kernel, posterior_agreement
@@ -74,61 +73,6 @@ def test_bounds_of_the_marginal_prior_hold_on_every_interval(n_models):
         assert not above.any(), ends[above]
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "ends"),
-    [
-        ([[-2, 1, 1], [1, 0, 1]], [[-2, -3, 0], [2, 1, 0]], (7.353752, 7.879312)),
-        (
-            [[2, 3, 0], [-2, 2, -3], [-2, 2, -2]],
-            [[0, 2, -1], [1, 3, -2], [0, 0, 0]],
-            (3.016908, 3.065603),
-        ),
-    ],
-)
-def test_marginal_bound_includes_the_excess_of_variance_from_the_left(a, b, ends):
-    # Without it the bound would be too low by 9e-7 and 5e-7 nats.
-    scores = (torch.tensor(x, dtype=torch.float64) for x in (a, b))
-    runs = ModelRuns.one_model_each(concatenate([Problem(*scores, np.ones(len(a)))]))
-    kernel, same = MarginalPrior(runs), np.zeros(40, dtype=np.int64)
-    at = [np.array([end]) for end in ends]
-    bound, _ = kernel.bound(*(kernel.evaluate(x, x, same[:1]) for x in at), at, at)
-    assert marginal_kernel(runs, np.linspace(*ends, 40), same).max() <= bound[0] + 1e-12
-
-
-def test_excess_of_variance_changes_no_faster_than_its_bounds():
-    # Rows of few values, some nearly decided, reach 0.995 of the bound of growth.
-    steps, most = {"growth": [1e-3, 0.5, 3], "decline": [-1e-3, -0.25, -0.5]}, 0.0
-    for seed in range(200):
-        rng = np.random.default_rng(seed)
-        n, n_classes = rng.choice([1, 3, 20]), rng.integers(2, 10)
-        size = rng.choice([0.0, 1, 2, 4, 8], (2 * n, 1))
-        low = rng.random((2 * n, n_classes)) < rng.choice([0.3, 0.7, 0.95], (2 * n, 1))
-        scores = -size * low
-        if n == 20:
-            # All classes but one have a single row that counts, whose variance grows fastest.
-            scores[:, 0], scores[1:, 1:], scores[0, 1:] = 0, -60, -1
-        sides = torch.from_numpy(scores[:n]), torch.from_numpy(scores[n:])
-        runs = ModelRuns.one_model_each(concatenate([Problem(*sides, np.ones(n))]))
-        one = np.ones(1)
-        found = MarginalPrior(runs).evaluate(one, one, np.zeros(1, dtype=np.int64))
-        shares = softmax(scores, axis=1)
-        shares /= shares.sum(0)
-
-        def excess(beta, scores=scores, shares=shares):
-            p = softmax(beta * scores, axis=1)
-            variance = (p * scores**2).sum(1) - (p * scores).sum(1) ** 2
-            return variance @ shares - variance.mean()
-
-        np.testing.assert_allclose(found.excess[0, 0], excess(1.0), atol=1e-10)
-        for name, some in steps.items():
-            bound = getattr(found, name)[0, 0]
-            change = np.max([(excess(1 + t) - excess(1.0)) / abs(t) for t in some], axis=0)
-            assert (change <= bound + 1e-9).all(), (name, seed)
-            if name == "growth":
-                most = max(most, (change / np.maximum(bound, 1e-9)).max())
-    assert most > 0.9
-
-
 @pytest.mark.parametrize(("margin", "light"), [(6.0, 1e-4), (8.0, 1e-5)])
 def test_a_class_whose_mean_posterior_underflows_can_decide_a_pair(margin, light):
     a = np.array([[margin, 0, -1e4], [0, margin, -1e4], [0, -340, -310]])
@@ -140,7 +84,7 @@ def test_a_class_whose_mean_posterior_underflows_can_decide_a_pair(margin, light
         best, _ = oracle.maximum(a, b, prior="marginal", weight=weight, n_points=2000)
         value = oracle.kernel(a, b, result.beta, prior="marginal", weight=weight)
         assert value == pytest.approx(result.score, abs=1e-9)
-        assert best - 1e-5 <= result.score
+        assert best - 1e-6 <= result.score
         assert not result.upper_bound < best - 1e-10
 
 
@@ -268,26 +212,31 @@ def test_flat_kernels_with_the_marginal_prior():
 
 
 @pytest.mark.filterwarnings("ignore:scores_a and scores_b:UserWarning")  # nearly one class
-def test_cost_in_evaluations_of_the_data():
+@pytest.mark.parametrize(
+    ("prior", "most_classes", "most"), [("uniform", 1000, 770), ("marginal", 100, 930)]
+)
+def test_cost_in_evaluations_of_the_data(prior, most_classes, most):
     counts = {}
     for name, a, b in varied_suite():
-        result = posterior_agreement(a, b, tol=1e-6)
+        if a.shape[1] > most_classes:
+            continue
+        result = posterior_agreement(a, b, prior=prior)
         assert 0 <= result.gap <= 1e-6, name
         counts[name] = result.n_evaluations
-    assert np.median(list(counts.values())) <= 13, counts
+    assert np.median(list(counts.values())) <= 18, counts
     assert max(counts.values()) <= 75, counts
-    # 730; without the expected maximum 847.
-    assert sum(counts.values()) <= 770, counts
+    # 731 and 879; without the expected maximum 848 and 1038.
+    assert sum(counts.values()) <= most, counts
 
 
-@pytest.mark.parametrize(("n_classes", "n_pairs", "most"), [(1000, 50, 33), (300, 150, 24)])
+@pytest.mark.parametrize(("n_classes", "n_pairs", "most"), [(1000, 50, 18), (300, 150, 19)])
 def test_cost_of_many_classes_with_the_marginal_prior(n_classes, n_pairs, most):
     rng = np.random.default_rng(0)
     y = rng.integers(0, n_classes, n_pairs)
     a = rng.normal(size=(n_pairs, n_classes)) + 6 * np.eye(n_classes)[y]
     result = posterior_agreement(a, a + rng.normal(size=a.shape), prior="marginal")
-    assert result.gap <= 1e-5
-    # 30 and 22; 37 and 27 if intervals are split close to their ends.
+    assert result.gap <= 1e-6
+    # 16 and 17.
     assert result.n_evaluations <= most
 
 

@@ -187,9 +187,9 @@ def test_minus_infinity_is_probability_zero():
     assert (ignored.score, ignored.beta) == (pytest.approx(np.log(2)), np.inf)
 
 
-@pytest.mark.parametrize(("prior", "tol"), [("uniform", 1e-6), ("marginal", 1e-5)])
+@pytest.mark.parametrize("prior", ["uniform", "marginal"])
 @pytest.mark.parametrize("seed", range(15))
-def test_zero_posteriors_against_brute_force(prior, tol, seed):
+def test_zero_posteriors_against_brute_force(prior, seed):
     rng = np.random.default_rng(seed)
     a, b = rng.normal(size=(2, 6, 4)) * 3
     a[rng.random(a.shape) < 0.2] = -np.inf
@@ -197,7 +197,7 @@ def test_zero_posteriors_against_brute_force(prior, tol, seed):
     a[:, 0] = b[:, 0] = -1
     result = posterior_agreement(a, b, prior=prior)
     best, _ = oracle.maximum(a, b, prior=prior, n_points=300)
-    assert best - tol <= result.score
+    assert best - 1e-6 <= result.score
     assert best <= result.upper_bound + 1e-9
     at = oracle.kernel(a, b, result.beta, prior=prior)
     assert at == pytest.approx(result.score, abs=1e-9)

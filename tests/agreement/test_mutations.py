@@ -11,12 +11,13 @@ import torch
 from helpers import oracle
 from helpers.problems import random_problem
 from mutations import TABLE
+from scipy.special import logsumexp
 
 from pa_select import agreement, posterior_agreement
 from pa_select.agreement.inputs.problem import Problem
 from pa_select.agreement.inputs.validation import check_prior
 from pa_select.agreement.pairs.paired_scores import concatenate
-from pa_select.agreement.solver import fixed_prior
+from pa_select.agreement.solver import fixed_prior, marginal_prior
 from pa_select.agreement.solver import kernel_sums as kernel_module
 from pa_select.agreement.solver.fixed_prior import FixedPrior
 from pa_select.agreement.solver.marginal_prior import MarginalPrior
@@ -84,14 +85,21 @@ def problems(n):
         yield a, 0 * a, np.ones(len(a))
 
 
-def nothing_known(left, right, *_):
-    return np.full(left.l1.shape, np.nan), np.full(left.l1.shape, 0.5)
+def by_itself(monkeypatch, module, only):
+    """Leave one bound of a prior to an interval."""
+
+    def nothing_known(*arguments):
+        n = np.shape(arguments[0].l1 if hasattr(arguments[0], "l1") else arguments[0][0])
+        return np.full((2, *n), np.nan)
+
+    for name in {"_chord_minus_tangents", "_lines_minus_tangents", "two_cubics"} - {only}:
+        if hasattr(module, name):
+            monkeypatch.setattr(module, name, nothing_known)
 
 
-@pytest.mark.parametrize("only", ["_chord_minus_tangents", "_two_cubics"])
+@pytest.mark.parametrize("only", ["_chord_minus_tangents", "two_cubics"])
 def test_each_bound_of_the_fixed_prior_holds_by_itself(monkeypatch, only):
-    for name in {"_chord_minus_tangents", "_two_cubics"} - {only}:
-        monkeypatch.setattr(fixed_prior, name, nothing_known)
+    by_itself(monkeypatch, fixed_prior, only)
     rng = np.random.default_rng(0)
     n_known = 0
     for a, b, weight in problems(50):
@@ -165,10 +173,9 @@ def test_third_derivatives_are_within_their_bounds():
 LOWER = {"l1": (-1, -1), "l2": (1, 1), "dl1": (-1, 1), "dl2": (1, -1), "curvature": (-1, -1)}
 
 
-@pytest.mark.parametrize("only", ["_chord_minus_tangents", "_two_cubics"])
+@pytest.mark.parametrize("only", ["_chord_minus_tangents", "two_cubics"])
 def test_bounds_leave_room_for_the_errors_of_all_sums(monkeypatch, only):
-    for name in {"_chord_minus_tangents", "_two_cubics"} - {only}:
-        monkeypatch.setattr(fixed_prior, name, nothing_known)
+    by_itself(monkeypatch, fixed_prior, only)
     for seed in range(20):
         rng = np.random.default_rng(seed)
         a = rng.normal(size=(5, 3))
@@ -180,9 +187,11 @@ def test_bounds_leave_room_for_the_errors_of_all_sums(monkeypatch, only):
         assert bound >= best - 1e-12, seed
 
 
-def test_bounds_of_the_marginal_prior_leave_room_for_errors():
+@pytest.mark.parametrize("only", ["_lines_minus_tangents", "two_cubics"])
+def test_bounds_of_the_marginal_prior_leave_room_for_errors(monkeypatch, only):
+    by_itself(monkeypatch, marginal_prior, only)
     lower = {"l1": (-1, -1), "l2": (1, 1), "dl2": (1, -1), "log_prior": (1, 1)}
-    lower["d_log_prior"] = (1, -1)
+    lower |= {"d_log_prior": (1, -1), "value": (-1, -1), "slope": (-1, 1), "curvature": (-1, -1)}
     for seed in range(20):
         rng = np.random.default_rng(seed)
         a = rng.normal(size=(5, 3))
@@ -204,6 +213,71 @@ def test_every_end_of_an_interval_counts_where_errors_make_room():
     with np.errstate(all="ignore"):
         bound, _ = kernel.bound(*rough, tuple(ends.T), tuple(ends.T))
     assert bound[0] >= left.value[0] + 2 * 0.05
+
+
+def parts_of_marginal_kernel(a, b, weight, beta):
+    """L1 at some temperatures, (n,), and the second derivative of L2."""
+    a, b = (x - x.max(1, keepdims=True) for x in (a, b))
+    tempered = [beta[:, None, None] * x for x in (a, b)]
+    p = [np.exp(x - logsumexp(x, axis=2, keepdims=True)) for x in tempered]
+    with np.errstate(divide="ignore"):
+        log_prior = np.log(weight @ (p[0] + p[1]) / 2)
+    joint = beta[:, None, None] * (a + b) - log_prior[:, None]
+    variances = [(q * x * x).sum(2) - (q * x).sum(2) ** 2 for q, x in zip(p, (a, b), strict=True)]
+    return logsumexp(joint, axis=2) @ weight, (variances[0] + variances[1]) @ weight
+
+
+def of_few_values(rng):
+    """Scores of rows that are nearly decided, and of classes that a single row prefers."""
+    n, k = rng.choice([1, 2, 3, 5, 20]), rng.integers(2, 9)
+    scores = []
+    for _ in range(2):
+        size = rng.choice([0.0, 0.3, 1, 2, 4, 8], (n, 1))
+        scores.append(-size * (rng.random((n, k)) < rng.choice([0.3, 0.7, 0.95])))
+    if rng.random() < 0.5:
+        row, rare = rng.integers(n), rng.integers(k)
+        for x in scores:
+            x[:, rare] -= rng.choice([3, 8])
+            x[row, rare] = x[row].max() + rng.choice([-3, 0, 1, 3])
+    return *scores, rng.choice([0.1, 1, 2], n)
+
+
+def test_third_order_of_the_marginal_prior_holds_by_itself():
+    # L1 alone, since the bound of L2 leaves so much room that it would hide a fault.
+    closest, steps = np.zeros(2), np.array([[0.2], [0.5], [1.0]])
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        a, b, weight = of_few_values(rng) if seed % 2 else random_problem(rng)
+        kernel, limits, _ = kernel_of(a, b, weight, marginal=True)
+        scale = limits.typical_range[0]
+        if limits.disjoint[0] or not scale or not np.isfinite(a.min() + b.min()):
+            continue
+        start = 10 ** rng.uniform(-2, 1.5, 16) / scale
+        length = start * 10 ** rng.uniform(-2, 0.3, 16)
+        ends = np.array([start, start + length])
+        with np.errstate(all="ignore"):
+            sums = [
+                kernel.evaluate(x, x, np.zeros(16, dtype=np.int64)).in_lengths(length / x)
+                for x in ends
+            ]
+            bounds = marginal_prior._third_derivatives(*sums)
+        bounds -= sums[0].side_cube * [[1], [1 / 8]]
+        weight = np.broadcast_to(weight / weight.sum(), len(a))
+        for i, (at, x, bound) in enumerate(zip(sums, ends, bounds, strict=True)):
+            side = 1 - 2 * i
+            _, of_l2 = parts_of_marginal_kernel(a, b, weight, x)
+            slope, curvature = side * (at.slope + at.dl2), at.curvature + of_l2 * length**2
+            inside = (x + side * length * steps).ravel()
+            l1 = parts_of_marginal_kernel(a, b, weight, inside)[0].reshape(3, 16)
+            more = l1 - at.l1 - steps * (slope + steps * curvature / 2)
+            # Differences of moments lose digits where distances are large.
+            more -= 1e-11 * (1 + np.abs(at.l1) + at.distance.max((1, 2)) ** 3)
+            known = np.isfinite(bound)
+            above = (more > bound * steps**3 / 6) & known
+            assert not above.any(), (seed, side)
+            share = more / np.maximum(bound * steps**3 / 6, 1e-9)
+            closest[i] = max(closest[i], share[:, known].max(initial=0))
+    assert (closest > [0.9, 0.5]).all(), closest
 
 
 def test_limits_of_ties_priors_and_disjoint_pairs():

@@ -1,5 +1,7 @@
 """Coarse evaluations: what they may get wrong, and that no result depends on them."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 import torch
@@ -11,9 +13,15 @@ from pa_select.agreement.inputs.problem import Problem
 from pa_select.agreement.inputs.validation import check_prior
 from pa_select.agreement.pairs.paired_scores import concatenate
 from pa_select.agreement.solver import kernel_sums as kernel_module
+from pa_select.agreement.solver import marginal_prior
 from pa_select.agreement.solver.branch_and_bound import MAX_EVALUATIONS
+from pa_select.agreement.solver.cubics import two_cubics
 from pa_select.agreement.solver.fixed_prior import FixedPrior
-from pa_select.agreement.solver.marginal_prior import MarginalPrior, _errors_of_prior
+from pa_select.agreement.solver.marginal_prior import (
+    MarginalPrior,
+    _errors_of_cubic,
+    _errors_of_prior,
+)
 from pa_select.agreement.solver.marginal_sums import ModelRuns
 
 
@@ -85,6 +93,18 @@ def problems():
         yield random_problem(np.random.default_rng(seed))
 
 
+def thirds(kernel, sums, beta):
+    """The third derivatives by which the marginal prior bounds intervals of various lengths."""
+    with mock.patch.object(marginal_prior, "two_cubics", side_effect=two_cubics) as bounded:
+        with np.errstate(all="ignore"):
+            for step in (1, 3):
+                some = slice(-step), slice(step, None)
+                ends = [sums._make(x[i] for x in sums) for i in some]
+                at = [beta[i] for i in some]
+                kernel.bound(*ends, at, at)
+    return np.concatenate([call.args[3] for call in bounded.call_args_list], axis=1)
+
+
 @pytest.mark.slow
 def test_coarse_sums_are_within_their_error():
     rng = np.random.default_rng(0)
@@ -94,27 +114,31 @@ def test_coarse_sums_are_within_their_error():
             if not kernel_module.may_be_coarse(limits, 1 << 20) or limits.disjoint[0]:
                 continue
             beta = np.geomspace(1e-3, 1e3, 8) * 10 ** rng.uniform(-0.4, 0.4) / limits.typical_range
+            beta[1::2] = beta[::2] * 1.2
             same = np.zeros(8, dtype=np.int64)
             exact = kernel.evaluate(beta, beta, same)
             coarse = kernel.evaluate(beta, beta, same, coarse=True)
             assert (exact.error == 0).all()
             assert (coarse.error > 0).all()
             assert (np.abs(coarse.value - exact.value) <= coarse.error).all()
-            # The others only say where the marginal prior's intervals are split.
-            fixed = ("slope", "curvature") if isinstance(kernel, FixedPrior) else ()
-            for name in ("l1", "l2", "dl2", *fixed):
-                difference = np.abs(getattr(coarse, name) - getattr(exact, name))
-                assert (difference <= coarse.error).all(), name
+            slope, curvature = coarse.error, coarse.error
             if isinstance(kernel, MarginalPrior):
-                errors = _errors_of_prior(coarse, np.zeros(8))
-                for name in ("log_prior", "d_log_prior", "excess"):
+                slope = _errors_of_cubic(coarse, np.zeros(8))[0]
+                curvature = 2 * (_errors_of_cubic(coarse, np.ones(8))[0] - 2 * slope)
+                errors = _errors_of_prior(coarse, 1.0)
+                for name in ("log_prior", "d_log_prior"):
                     difference = np.abs(getattr(coarse, name) - getattr(exact, name))
                     rare |= bool((difference > coarse.error[:, None, None]).any())
                     assert (difference <= errors).all(), name
-            for name in exact._fields:
-                if name.startswith(("rise", "fall", "growth", "decline")):
-                    bound = getattr(coarse, name)
-                    assert (bound >= getattr(exact, name) * (1 - 1e-9)).all(), name
+                # The intervals are from each point to the next one.
+                bounds = [thirds(kernel, x, beta) for x in (coarse, exact)]
+            else:
+                bounds = [np.array([x.rise, x.fall]) for x in (coarse, exact)]
+            assert not (bounds[0] < bounds[1] * (1 - 1e-9)).any()  # never of a bound that is nan
+            allowed = {"slope": slope, "curvature": curvature}
+            for name in ("l1", "l2", "dl2", *allowed):
+                difference = np.abs(getattr(coarse, name) - getattr(exact, name))
+                assert (difference <= allowed.get(name, coarse.error)).all(), name
             compared += 1
     assert compared > 200
     assert rare  # a class whose log prior is further off than all sums
@@ -156,7 +180,7 @@ def test_coarse_sums_do_not_depend_on_what_torch_may_round(n_problems, n):
         coarse = kernel.evaluate(at, at, every, coarse=True)
     finally:
         torch.set_float32_matmul_precision(allowed)
-    for name in ("overlap", "d_log_prior", "excess", "distance"):
+    for name in ("overlap", "d_log_prior", "d2_log_prior", "distance"):
         difference = np.abs(getattr(coarse, name) - getattr(exact, name))
         assert difference.max() <= coarse.error.max(), name
 

@@ -17,7 +17,6 @@ from pa_select.utils.arrays import (
     check_weight_values,
     n_axes,
 )
-from pa_select.utils.arrays import check_tol as _check_tol
 from pa_select.utils.frames import reordered
 from pa_select.utils.typing import Array, Floats, Ints, Labels, Prior, Scores, Vector, Weights
 
@@ -120,11 +119,6 @@ def check_class_scores(scores: object, name: str) -> None:
             f"{name}: expected scores, got a tuple of scores and classes; take the first of "
             "what class_scores returns."
         )
-
-
-def check_tol(tol: float | None, prior: Prior = "uniform") -> float:
-    """Check the largest gap to certify; None is the default for this prior."""
-    return _check_tol(tol, 1e-5 if is_marginal(prior) else 1e-6)
 
 
 def check_scores(scores: Scores, name: str, *, shard: bool = False) -> torch.Tensor:

@@ -39,7 +39,7 @@ _NEARBY = 0.05
 _EXACT_BELOW = 1e-3
 # Speed only: a coarse end is evaluated again if this many times its error, added to tol, would
 # close the interval.
-_ROOM = 4.0
+_ROOM = 8.0
 # Speed only: with points in common the next point beyond the last one is so many times as large.
 _FURTHER = 4.0
 # Speed only: from this many evaluations on an interval is split at one point only.

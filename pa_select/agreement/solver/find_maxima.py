@@ -27,7 +27,7 @@ SEARCHED = 1e-3
 _FIRST_BETAS, _FIRST_RANGE = np.array([10.0, 30.0]), (1.0, 60.0)
 # Speed only: the most points of such a problem in the first round and in a later one. With a fixed
 # prior bounds are so tight that more points in a later round would save no round.
-_FIRST, _LATER = {"fixed": 10, "marginal": 16}, {"fixed": 1, "marginal": 16}
+_FIRST, _LATER = 10, {"fixed": 1, "marginal": 4}
 # Speed only: so many numbers may be computed at once. Of each pair these are its scores, and about
 # as many sums over classes as there are scores of so many classes.
 _NUMBERS_AT_ONCE, _SUMS_OF_PAIR = 1 << 17, 8
@@ -101,7 +101,7 @@ def find_maxima(
         kernel,
         of_kernel,
         tol if certify else max(tol, SEARCHED),
-        first=first_betas(points_at_once(n_pairs, pairs.n_classes, _FIRST[kind])),
+        first=first_betas(points_at_once(n_pairs, pairs.n_classes, _FIRST)),
         at_once=1 if coarse.any() else points_at_once(n_pairs, pairs.n_classes, _LATER[kind]),
         coarse=coarse,
         report=with_constant,

@@ -18,6 +18,7 @@ import torch
 
 from pa_select.agreement.pairs.block import Block
 from pa_select.agreement.pairs.paired_scores import PairedScores
+from pa_select.agreement.solver.cubics import two_cubics
 from pa_select.agreement.solver.kernel_sums import (
     LARGEST_CUBED,
     LOWEST_EXPONENT,
@@ -111,7 +112,13 @@ class FixedPrior:
         left = _widened(left, (c - a) / units[0], 1)
         right = _widened(right, (c - a) / units[1], -1)
         bound, at = _chord_minus_tangents(left, right)
-        cubic_bound, cubic_at = _two_cubics(left, right)
+        # The bounds of the third derivative at the left end hold on the whole interval.
+        cubic_bound, cubic_at = two_cubics(
+            np.array([left.value, right.value]),
+            np.array([left.slope, -right.slope]),
+            np.array([left.curvature, right.curvature]),
+            np.array([left.rise, left.fall]),
+        )
         cubic = (cubic_bound < bound) | np.isnan(bound)
         return np.where(cubic, cubic_bound, bound), np.where(cubic, cubic_at, at)
 
@@ -252,43 +259,3 @@ def _chord_minus_tangents(left: Sums, right: Sums) -> tuple[Floats, Floats]:
     t = np.array([meeting, np.zeros_like(meeting), np.ones_like(meeting)])
     tangents = np.maximum(left.l2 + left.dl2 * t, right.l2 - right.dl2 * (1 - t))
     return (left.l1 + (right.l1 - left.l1) * t - tangents).max(0), meeting
-
-
-def _two_cubics(left: Sums, right: Sums) -> tuple[Floats, Floats]:
-    """Bound the kernel on an interval of length 1; return where the bound is attained, too."""
-    # The bounds of the third derivative at the left end hold on the whole interval.
-    # The cubics may meet anywhere; here their remainders are equal.
-    rise, fall = np.cbrt(left.rise), np.cbrt(left.fall)
-    meeting = np.where(rise + fall > 0, fall / (rise + fall), 0.5)
-    (from_left, from_right), (t_left, t_right) = _cubic_maximum(
-        np.array([left.value, right.value]),
-        np.array([left.slope, -right.slope]),
-        np.array([left.curvature, right.curvature]),
-        np.array([left.rise, left.fall]),
-        np.array([meeting, 1 - meeting]),
-    )
-    return (
-        np.maximum(from_left, from_right),
-        np.where(from_left >= from_right, t_left, 1 - t_right),
-    )
-
-
-def _cubic_maximum(
-    c0: Floats, c1: Floats, c2: Floats, c3: Floats, end: Floats
-) -> tuple[Floats, Floats]:
-    """Return the maximum of c0 + c1 t + c2 t^2 / 2 + c3 t^3 / 6 on [0, end], and its place.
-
-    c3 must not be negative.
-    """
-    discriminant = c2 * c2 - 2 * c1 * c3
-    t = 2 * c1 / (np.sqrt(np.maximum(discriminant, 0)) - c2)
-    inside = (discriminant >= 0) & (t > 0) & (t < end)
-    t = np.where(inside, t, 0.0)
-
-    def cubic(t: Floats) -> Floats:
-        value: Floats = c0 + t * (c1 + t * (c2 / 2 + t * c3 / 6))
-        return value
-
-    inner, outer = cubic(t), cubic(end)
-    known = np.isfinite(discriminant)
-    return np.where(known, np.maximum(inner, outer), np.nan), np.where(outer > inner, end, t)

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from pa_select.agreement.pairs.block import Block
+from pa_select.agreement.solver.cubics import two_cubics
 from pa_select.agreement.solver.kernel_sums import MARGIN, Limits, coarse_errors, log_masses_of_top
 from pa_select.agreement.solver.marginal_sums import (
     MarginalPasses,
@@ -31,6 +32,8 @@ from pa_select.utils.typing import Floats, Ints
 
 # Speed only: this many means (runs times classes) are held at once.
 _MEANS_AT_ONCE = 1 << 21
+# Part of the certificate: what a share may be that underflows.
+_SMALLEST_SHARE = 1e-300
 
 
 class MarginalSums(NamedTuple):
@@ -38,7 +41,8 @@ class MarginalSums(NamedTuple):
 
     Derivatives are in the unit given to `Kernel.evaluate`. The mean of a class is over all
     rows of both sides, weighted by their posteriors of this class: the shares P(i | j). X
-    is the distance of a score from the top of its row.
+    is the distance of a score from the top of its row, and g the derivative of the log of its
+    posterior. Means E and variances V of a row are under its posterior.
     """
 
     value: Floats
@@ -48,21 +52,47 @@ class MarginalSums(NamedTuple):
     l1: Floats
     l2: Floats
     dl2: Floats
-    #: The log prior y of each run, and its derivative.
+    #: The log prior y of each run, and its first and second derivative.
     log_prior: Floats
     d_log_prior: Floats
-    #: Weighted sums of the classes' shares Q of the overlaps of a run's pairs.
-    overlap: Floats
-    #: Class means of the variances V, less the mean of V over all rows.
-    excess: Floats
-    #: How fast the excess can grow, at most, above beta, and below it on [beta / 2, beta].
-    growth: Floats
-    decline: Floats
-    #: Class means of X, and of log(n_classes) minus the entropy of the posterior.
+    d2_log_prior: Floats
+    #: Class variances of g.
+    spread: Floats
+    #: What is known of the third derivative of y: the class means of (g - y')^3 - 3 (g - y') V.
+    skew: Floats
+    #: Class means of E X^3, of X, and of log(n_classes) minus the entropy of the posterior.
+    cube: Floats
     distance: Floats
     certainty: Floats
-    #: Bound of the rounding errors of ``value`` and of its derivatives.
+    #: Weighted sums of the classes' shares Q of the overlaps of a run's pairs.
+    overlap: Floats
+    #: Weighted sums over pairs: of E X^3 on both sides; and of the variance and the mean cube of
+    #: X' + X'' + y', less its smallest value, under the shares of the overlap.
+    side_cube: Floats
+    joint_variance: Floats
+    joint_cube: Floats
+    #: (n, 4) the largest E X, V and E X^3 of a row, and the largest mean of X' + X'' + y', less
+    #: its smallest value, of a pair.
+    largest: Floats
+    #: Bound of the rounding errors of ``value``.
     error: Floats
+
+    def in_lengths(self, length: Floats) -> MarginalSums:
+        """Return the sums with other units, which are so many times as large."""
+        scaled = {}
+        for power, names in enumerate(_BY_ORDER, 1):
+            for name in names:
+                x = getattr(self, name)
+                scaled[name] = x * (length**power).reshape(-1, *[1] * (x.ndim - 1))
+        return self._replace(**scaled, largest=self.largest * length[:, None] ** [1, 2, 3, 1])
+
+
+# Fields of `MarginalSums` that are multiplied by the unit, its square and its cube.
+_BY_ORDER = (
+    ("slope", "dl2", "d_log_prior", "distance"),
+    ("curvature", "d2_log_prior", "spread", "joint_variance"),
+    ("skew", "cube", "side_cube", "joint_cube"),
+)
 
 
 @dataclass(frozen=True)
@@ -90,60 +120,64 @@ class MarginalPrior:
         index, owner = runs.of(problems)
         dtype = torch.float32 if coarse else torch.float64
         passes = self._passes(beta[owner], unit[owner], index, dtype)
-        log_mass, classes, totals = passes.sides()
+        log_mass, classes, totals, largest = passes.sides()
         means = ModelMeans(runs, problems, index, owner, log_mass)
         y = np.where(np.isneginf(means.log_prior), 0.0, means.log_prior)
-        d, d2, variance, third, reverse, entropy, x = np.moveaxis(
+        mean, variance, third, entropy, d, product, square, cube = np.moveaxis(
             means.by_posterior(classes), -1, 0
         )
-        mean_variance, mean_third, mean_reverse = means.by_weight(totals[..., 2:]).T[..., None]
-        sums, overlap = passes.overlaps(y, d)
-        y_curvature = d2 - d * d - variance
-        value, slope, spread = sums.T
-        l2, dl2, v2 = totals[..., :3].sum(0).T
-        spread = spread - v2 - (overlap * y_curvature).sum(1)
+        spread = np.maximum(square - d * d, 0)
+        skew = cube - 3 * d * square + 2 * d**3 - 3 * (product - d * variance)
+        of_pairs, steepest, overlap = passes.overlaps(y, d)
+        l1, slope, joint_variance, joint_cube = of_pairs.T
+        l2, dl2, v2, side_cube = totals.sum(0).T
+        curvature = joint_variance - v2 - (overlap * (spread - variance)).sum(1)
+        starts = np.searchsorted(owner, np.arange(len(problems)))
+        n_runs = int(runs.n_runs.max())
+        position = np.arange(len(owner)) - starts[owner]
 
         def by_problem(values: Floats) -> Floats:
-            sums: Floats = np.bincount(owner, values, len(problems)).astype(np.float64)
+            sums: Floats = np.add.reduceat(values, starts)
             return sums
-
-        n_runs = int(runs.n_runs.max())
-        position = index - (np.cumsum(runs.n_runs) - runs.n_runs)[problems][owner]
 
         def by_run(values: Floats) -> Floats:
             room = np.zeros((len(problems), n_runs, values.shape[1]))
             room[owner, position] = values
             return room
 
-        l1 = by_problem(value + l2)
-        error, margin = np.zeros_like(l1), 1.0
+        error = np.zeros(len(problems))
         if coarse:
             # Log priors of rare classes have larger errors, which the overlaps' shares weigh.
-            size = np.abs(l1) + by_problem((overlap * np.abs(y)).sum(1))
-            error, margin = coarse_errors(size, pairs.n_classes)[0], MARGIN
+            size = np.abs(by_problem(l1)) + by_problem((overlap * np.abs(y)).sum(1))
+            error = coarse_errors(size, pairs.n_classes)[0]
         return MarginalSums(
-            value=by_problem(value),
+            value=by_problem(l1 - l2),
             slope=by_problem(slope - dl2),
-            curvature=by_problem(spread),
-            l1=l1,
+            curvature=by_problem(curvature),
+            l1=by_problem(l1),
             l2=by_problem(l2),
             dl2=by_problem(dl2),
             log_prior=by_run(y),
             d_log_prior=by_run(d),
-            overlap=by_run(overlap),
-            excess=by_run(variance - mean_variance),
-            # With rising beta V falls at most eight times as fast as it can grow.
-            growth=margin * by_run(third + 8 * mean_third),
-            decline=margin * by_run(reverse + mean_reverse / 8),
-            distance=by_run(x),
+            d2_log_prior=by_run(spread - variance),
+            spread=by_run(spread),
+            skew=by_run(skew),
+            cube=by_run(third),
+            distance=by_run(mean - d),
             certainty=by_run(np.log(pairs.n_classes) - entropy),
+            overlap=by_run(overlap),
+            side_cube=by_problem(side_cube),
+            joint_variance=by_problem(joint_variance),
+            joint_cube=by_problem(joint_cube),
+            largest=np.maximum.reduceat(np.column_stack([largest, steepest]), starts),
             error=error,
         )
 
     def _passes(
         self, beta: Floats, unit: Floats, index: Ints, dtype: torch.dtype
     ) -> MarginalPasses:
-        return MarginalPasses(self.runs.pairs, self._nearest, beta, unit, index, dtype)
+        pairs = self.runs.pairs
+        return MarginalPasses(pairs, self._nearest, self._farthest, beta, unit, index, dtype)
 
     def bound(
         self,
@@ -154,41 +188,21 @@ class MarginalPrior:
     ) -> tuple[Floats, Floats]:
         """Bound the kernel on intervals; see `Kernel`."""
         a, c = ends
-        # The length of the interval in the unit of each end.
-        from_a, from_c = ((c - a) / unit for unit in units)
-        of_prior = _errors_of_prior(left, from_a) + _errors_of_prior(right, from_c)
-        left, right = _widened(left, from_a, 1), _widened(right, from_c, -1)
-        error = left.error + right.error
-        s, t = from_a[:, None, None], from_c[:, None, None]
-        ahead = left.log_prior + s * left.d_log_prior
-        back = right.log_prior - t * right.d_log_prior
-
-        def joint(sums: MarginalSums, lower: Floats) -> Floats:
-            # L1 at one end, with the lower bound of y from the other end as its log prior.
-            change = sums.log_prior - lower + of_prior
-            return sums.l1 + _log_mean_exp(sums.overlap, change) + error
-
-        # First order: X and the entropy bound the change of y on any interval.
-        lines = [
-            (left.l1, joint(right, left.log_prior - s * left.distance)),
-            (joint(left, back - ((c - a) / c)[:, None, None] * right.certainty), right.l1),
-        ]
-        l2 = left.l2, right.l2, from_a * left.dl2, from_c * right.dl2
-        bound, at = _lines_minus_tangents(lines, *l2)
-        # Second order, from the right end only if the bounds of third moments hold.
-        rise = np.maximum(s * s * (left.excess / 2 + s * left.growth / 6), 0)
-        fall = np.maximum(t * t * (right.excess / 2 + t * right.decline / 6), 0)
-        near = c <= 2 * a
-        lines = [
-            (left.l1 - left.l2 / 2, joint(right, ahead - rise) - (left.l2 + l2[2]) / 2),
-            (
-                np.where(near, joint(left, back - fall) - (right.l2 - l2[3]) / 2, np.inf),
-                np.where(near, right.l1 - right.l2 / 2, np.inf),
-            ),
-        ]
-        second, second_at = _lines_minus_tangents(lines, *(x / 2 for x in l2))
-        use = (second < bound) | np.isnan(bound)
-        return np.where(use, second, bound), np.where(use, second_at, at)
+        # The unit of derivatives becomes the length of the interval.
+        lengths = [(c - a) / unit for unit in units]
+        left, right = map(MarginalSums.in_lengths, (left, right), lengths)
+        bound, at = _lines_minus_tangents(left, right, lengths, (c - a) / c)
+        errors = [_errors_of_cubic(x, h) for x, h in zip((left, right), lengths, strict=True)]
+        of_value, of_third = map(np.array, zip(*errors, strict=True))
+        margin = np.where(of_third.any(0), MARGIN, 1.0)
+        cubic_bound, cubic_at = two_cubics(
+            np.array([left.value, right.value]) + of_value,
+            np.array([left.slope, -right.slope]),
+            np.array([left.curvature, right.curvature]),
+            np.maximum(_third_derivatives(left, right) * margin + of_third.sum(0), 0),
+        )
+        cubic = (cubic_bound < bound) | np.isnan(bound)
+        return np.where(cubic, cubic_bound, bound), np.where(cubic, cubic_at, at)
 
     def beyond(self, last: MarginalSums, beta: Floats, problems: Ints) -> Floats:
         """Bound the kernel beyond the last points, in two passes; see `Kernel`.
@@ -281,6 +295,11 @@ class MarginalPrior:
         nearest = np.where(np.isfinite(nearest), nearest, 0.0)
         return nearest if nearest.any() else None
 
+    @cached_property
+    def _farthest(self) -> float:
+        """The largest distance X."""
+        return float(self._extremes[1].max())
+
     def _extremes_of_models(self) -> tuple[Floats, Floats]:
         """Smallest and largest distance X of each model, each (n_problems, n_models, K)."""
         runs = self.runs
@@ -294,8 +313,124 @@ class MarginalPrior:
         return lowest, highest
 
 
-def _errors_of_prior(sums: MarginalSums, length: Floats) -> Floats:
-    """Bound the errors of parabolas of this length that extend the log priors y of coarse sums.
+def _lines_minus_tangents(
+    left: MarginalSums, right: MarginalSums, lengths: Sequence[Floats], share: Floats
+) -> tuple[Floats, Floats]:
+    """Bound the kernels on intervals of length 1 to first order; return where, too.
+
+    X and the entropy bound the change of the log prior on any interval. `lengths` are those of the
+    intervals in units of the inverse temperatures of their ends, and `share` is their share of
+    that of the right end.
+    """
+    of_prior = sum(_errors_of_prior(x, 1 + h) for x, h in zip((left, right), lengths, strict=True))
+    errors = [x.error * (1 + h) for x, h in zip((left, right), lengths, strict=True)]
+    error = errors[0] + errors[1]
+
+    def joint(sums: MarginalSums, lower: Floats) -> Floats:
+        # L1 at one end, with the lower bound of y from the other end as its log prior.
+        change = sums.log_prior - lower + of_prior
+        return sums.l1 + _log_mean_exp(sums.overlap, change) + error
+
+    ahead = left.log_prior - left.distance
+    back = right.log_prior - right.d_log_prior - share[:, None, None] * right.certainty
+    lines = [
+        (left.l1 + left.error, joint(right, ahead)),
+        (joint(left, back), right.l1 + right.error),
+    ]
+    # The tangents of L2, which meet where it is least, and the lines, which may cross.
+    l2_a, l2_c = left.l2 - errors[0], right.l2 - errors[1]
+    meeting = (l2_c - right.dl2 - l2_a) / (left.dl2 - right.dl2)
+    first, second = (x - y for x, y in zip(*lines, strict=True))
+    crossing = first / (first - second)
+    best, at = np.full(l2_a.shape, -np.inf), np.full(l2_a.shape, 0.5)
+    for t in (np.zeros_like(at), np.ones_like(at), meeting, crossing):
+        t = np.where((t >= 0) & (t <= 1), t, 0.0)
+        line = np.minimum(*(begin + (end - begin) * t for begin, end in lines))
+        height = line - np.maximum(l2_a + left.dl2 * t, l2_c - right.dl2 * (1 - t))
+        higher = height > best
+        best, at = np.where(higher, height, best), np.where(higher, t, at)
+    # If the arithmetic overflows, there is no bound.
+    return np.where(np.isneginf(best), np.nan, best), at
+
+
+def _log_mean_exp(overlap: Floats, exponent: Floats) -> Floats:
+    """Return the sum over runs of W log(sum_j Q_j exp(e_j) / W), with W the sum of all Q_j."""
+    weight = overlap.sum(2)
+    # A share that underflows may still count, times the exponential.
+    share = np.maximum(overlap, _SMALLEST_SHARE)
+    top = exponent.max(2)
+    mean = (share * np.exp(exponent - top[..., None])).sum(2) / weight
+    terms: Floats = np.where(weight > 0, weight * (top + np.log(mean)), 0.0).sum(1)
+    return terms
+
+
+def _third_derivatives(left: MarginalSums, right: MarginalSums) -> Floats:
+    """Bound what kernels add to their parabolas from either end of intervals of length 1, (2, n).
+
+    At the distance t from an end it is at most the bound times t^3 / 6.
+    """
+    mean, variance, cube, steepest = left.largest.T
+    # How much more a term may weigh, and how much larger a mean X may be, at the other end.
+    unlike = np.ptp(left.log_prior - right.log_prior + right.d_log_prior, axis=2).max(1)
+    aside = np.ptp(right.d_log_prior - left.d_log_prior, axis=2).max(1)
+    rise = left.side_cube + _remainder(
+        left,
+        third=left.skew - left.cube / 8,
+        cube=cube / 8,
+        variance=variance,
+        joint_cube=left.joint_cube / 8,
+        shares=left.overlap * np.exp(steepest)[:, None, None],
+    )
+    change = left.log_prior - right.log_prior + mean[:, None, None]
+    tilted = np.exp(unlike + np.exp(unlike) * (steepest + aside))
+    fall = left.side_cube / 8 + _remainder(
+        right,
+        third=-right.skew - np.minimum(np.exp(change) * left.cube, cube[:, None, None]),
+        cube=cube,
+        variance=right.largest[:, 1],
+        joint_cube=np.exp(unlike) * (np.cbrt(left.joint_cube) + aside) ** 3,
+        shares=left.overlap * tilted[:, None, None],
+    )
+    return np.array([rise, fall])
+
+
+def _remainder(
+    sums: MarginalSums,
+    third: Floats,
+    cube: Floats,
+    variance: Floats,
+    joint_cube: Floats,
+    shares: Floats,
+) -> Floats:
+    """Bound the third derivative of L1 from one end of an interval of length 1.
+
+    The expansion of the log priors has the coefficients `third`, and `cube` and `variance` bound
+    those that a row adds to the next order. `joint_cube` bounds the third derivative for log
+    priors that are lines, and `shares` the shares of the overlaps in the interval.
+    """
+    bend, scale = sums.d2_log_prior, np.sqrt(sums.spread)
+    cube, of_row = (x[:, None, None] for x in (cube, variance / 2 + cube / 6))
+    fourth = scale * (cube / 12 + of_row**2 / 2) + sums.spread * of_row / 2 + of_row**3 / 6
+    # exp(y) is 1 + B times the exponential of its tangent, and |B| <= largest on the interval.
+    largest = np.abs(bend) / 2 + np.abs(third) / 6 + fourth
+    fourth = fourth + np.where(largest < 1, largest**2 / (1 - largest), np.inf)
+    overlap = np.maximum(sums.overlap, _SMALLEST_SHARE)
+    centre = (overlap * bend).sum(2, keepdims=True) / overlap.sum(2, keepdims=True)
+
+    def total(values: Floats) -> Floats:
+        summed: Floats = values.sum((1, 2))
+        return summed
+
+    # What correlates with X' + X'' + y', of which only the variance is known.
+    shares = np.maximum(shares, _SMALLEST_SHARE)
+    of_bend = np.sqrt(total(shares * (bend - centre) ** 2)) / 2
+    of_third = np.sqrt(total(shares * (np.abs(third) / 6 + fourth) ** 2))
+    product = np.sqrt(sums.joint_variance + joint_cube) * (of_bend + of_third)
+    return joint_cube + total(overlap * (6 * fourth - third)) + 6 * product
+
+
+def _errors_of_prior(sums: MarginalSums, factor: Floats | float) -> Floats:
+    """Bound the errors of the log priors y of coarse sums, and of their derivatives.
 
     Under the shares P(i | j) the n-th moment of beta X is of the order of that power of |y|.
     """
@@ -303,51 +438,16 @@ def _errors_of_prior(sums: MarginalSums, length: Floats) -> Floats:
     if not is_coarse.any():
         return np.zeros_like(sums.log_prior)
     errors, _ = coarse_errors(0.0, sums.overlap.shape[2], np.abs(sums.log_prior))
-    return np.where(is_coarse, (1 + length + length**2 / 2)[:, None, None] * errors, 0.0)
+    return np.where(is_coarse, errors * np.reshape(factor, (-1, 1, 1)), 0.0)
 
 
-def _widened(sums: MarginalSums, length: Floats, direction: int) -> MarginalSums:
-    """Return the sums that make the bound as high as the errors allow.
-
-    Their error is that of a parabola of this length. `direction` is 1 at the left end of an
-    interval and -1 at the right end.
-    """
-    return sums._replace(
-        l1=sums.l1 + sums.error,
-        l2=sums.l2 - sums.error,
-        dl2=sums.dl2 - direction * sums.error,
-        error=sums.error * (1 + length + length**2 / 2),
+def _errors_of_cubic(sums: MarginalSums, length: Floats) -> tuple[Floats, Floats]:
+    """Bound the errors of a parabola of this length, and of a bound of the third derivative."""
+    of_prior = sums.overlap * _errors_of_prior(sums, 1.0)
+    few = 1 + np.log(sums.overlap.shape[2])
+    # Differences of moments lose as many digits as the moments are larger.
+    lost = few + np.abs(sums.log_prior)
+    first, second, third = (
+        sums.error * few**n + (of_prior * lost**n).sum((1, 2)) for n in range(3)
     )
-
-
-def _log_mean_exp(overlap: Floats, exponent: Floats) -> Floats:
-    """Return the sum over runs of W log(sum_j Q_j exp(e_j) / W), with W the sum of all Q_j."""
-    weight = overlap.sum(2)
-    # A share that underflows may still count, times the exponential.
-    share = np.maximum(overlap, 1e-300)
-    top = exponent.max(2)
-    mean = (share * np.exp(exponent - top[..., None])).sum(2) / weight
-    terms: Floats = np.where(weight > 0, weight * (top + np.log(mean)), 0.0).sum(1)
-    return terms
-
-
-def _lines_minus_tangents(
-    lines: Sequence[Sequence[Floats]], l2_a: Floats, l2_c: Floats, step_a: Floats, step_c: Floats
-) -> tuple[Floats, Floats]:
-    """Return the maximum on [0, 1] of the lower line minus the higher tangent, and its place.
-
-    Each line is given by its values at 0 and 1, and the tangents of L2 at the two ends by the
-    values ``l2_a`` and ``l2_c`` there and their change over the interval.
-    """
-    meeting = (l2_c - step_c - l2_a) / (step_a - step_c)
-    (first, second) = (line[0] - line[1] for line in zip(*lines, strict=True))
-    crossing = first / (first - second)
-    best, at = np.full(l2_a.shape, -np.inf), np.full(l2_a.shape, 0.5)
-    for t in (np.zeros_like(at), np.ones_like(at), meeting, crossing):
-        t = np.where((t >= 0) & (t <= 1), t, 0.0)
-        line = np.minimum(*(begin + (end - begin) * t for begin, end in lines))
-        height = line - np.maximum(l2_a + step_a * t, l2_c - step_c * (1 - t))
-        higher = height > best
-        best, at = np.where(higher, height, best), np.where(higher, t, at)
-    # If the arithmetic overflows, there is no bound.
-    return np.where(np.isneginf(best), np.nan, best), at
+    return (1 + length) * first + length**2 / 2 * second, length**3 * third

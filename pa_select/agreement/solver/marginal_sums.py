@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -34,13 +33,8 @@ Masses = Callable[[PairedScores, Floats, Ints], tuple[Floats, Floats]]
 
 # Speed only: this many mean posteriors are held at once.
 _PRIORS_AT_ONCE = 1 << 22
-# Part of the certificate: a smaller overlap of a pair is computed again from logarithms. The
-# threshold is far above what clamping the log prior at its limit may lose, at most
-# 4 exp(limit) / weight^2.
-_UNDERFLOW = {torch.float64: 1e-80, torch.float32: 1e-15}
-_LOWEST_LOG_PRIOR = {torch.float64: -300.0, torch.float32: -80.0}
-# Speed only: up to this many scores of a side, posteriors are kept between the passes.
-_KEPT_ELEMENTS = 1 << 20
+# Part of the certificate: the cubes of distances up to these do not overflow.
+_FARTHEST = {torch.float64: 1e100, torch.float32: 1e12}
 
 
 @dataclass(frozen=True)
@@ -132,15 +126,6 @@ class ModelMeans:
         both = of_models[self._model].reshape(values.shape) * self._model_share[..., None]
         return both.sum(0)
 
-    def by_weight(self, sums: Floats) -> Floats:
-        """Average weighted sums of sides, (2, n, q), over the rows that each model scored."""
-        of_models = np.add.reduceat(
-            sums.reshape(-1, sums.shape[2])[self._order], self._starts, axis=0
-        )
-        weight = np.exp(self._log_weight)[:, None]
-        of_models = np.divide(of_models, weight, out=np.zeros_like(of_models), where=weight > 0)
-        return of_models[self._model].reshape(sums.shape).mean(0)
-
 
 def log_marginal_priors(
     runs: ModelRuns, beta: Floats, problems: Ints, masses: Masses = log_masses
@@ -177,31 +162,19 @@ def marginal_terms(runs: ModelRuns, beta: Floats) -> list[Floats]:
     ]
 
 
-class _Side(NamedTuple):
-    """One side of a block at one inverse temperature."""
-
-    #: (n_classes, n_rows) unnormalised posteriors, and distances X in the unit of beta.
-    e: torch.Tensor
-    x: torch.Tensor
-    #: (n_rows,) normalisers, and their logs Lambda.
-    z: torch.Tensor
-    log_z: torch.Tensor
-    #: The units of the rows, and beta / unit: 1, or 0 at beta = 0.
-    unit: torch.Tensor
-    ratio: torch.Tensor
-
-
 class MarginalPasses:
     """The two passes over the pairs of some runs, each run at one inverse temperature.
 
     `nearest` has the smallest distance X of each class, (2, n_classes, n_runs); None if all are 0.
-    The runs are `index`, and `dtype` is the precision of exponentials.
+    `farthest` is the largest distance. The runs are `index`, and `dtype` is the precision of
+    exponentials.
     """
 
     def __init__(
         self,
         pairs: PairedScores,
         nearest: Floats | None,
+        farthest: float,
         beta: Floats,
         unit: Floats,
         index: Ints,
@@ -212,7 +185,7 @@ class MarginalPasses:
         self._beta, self._unit, *nearest_of_runs = pairs.tensors(*small, dtype=dtype)
         self._nearest = nearest_of_runs[0] if nearest_of_runs else None
         #: The classes of each side that are the top of no row in some run.
-        self._far = [] if nearest is None else [np.flatnonzero(x.any(1)) for x in small[2]]
+        self._never_top = [] if nearest is None else [np.flatnonzero(x.any(1)) for x in small[2]]
         #: (2, n, n_classes) how much is missing in the logs of masses, if anything.
         self._shift: Floats | float = 0.0
         if nearest is not None:
@@ -220,151 +193,137 @@ class MarginalPasses:
             with np.errstate(over="ignore", invalid="ignore"):
                 shift = np.swapaxes(beta.astype(kind) * small[2].astype(kind), 1, 2)
             self._shift = shift.astype(np.float64)
-        self._largest_unit = float(unit.max())
-        self._kept: dict[int, list[_Side]] = {}
-        elements = int(pairs.counts[index].sum()) * pairs.n_classes
-        self._keep = elements <= _KEPT_ELEMENTS
+        with np.errstate(over="ignore"):
+            #: Whether the cube of some distance may overflow, in the unit of beta.
+            self._is_far = farthest * float(unit.max()) > LARGEST_CUBED[dtype]
 
-    def sides(self) -> tuple[Floats, Floats, Floats]:
+    def sides(self) -> tuple[Floats, Floats, Floats, Floats]:
         """Run the first pass: sums over the rows of each side.
 
         Returns the logs of the summed weighted posteriors, (2, n, n_classes); means over rows,
-        weighted by the posteriors of each class, (2, n, n_classes, 7): the derivative of the log
-        posterior, its square, the variance V, bounds of how fast V grows and declines, the
-        entropy, and X; and weighted sums over rows, (2, n, 5): of the log normaliser, of its first
-        and second derivative, and of the bounds of how fast the second one grows and declines.
+        weighted by the posteriors of each class, (2, n, n_classes, 8): of E X, the variance V,
+        E X^3, the entropy, the derivative g of the log posterior, g V, g^2 and g^3; weighted sums
+        over rows, (2, n, 4): of the log normaliser, its first and second derivative, and E X^3;
+        and the largest E X, V and E X^3 of a row of either side, (n, 3).
         """
         n_classes = self._pairs.n_classes
 
-        def part(block: Block) -> torch.Tensor:
-            both = self._sides(block)
-            if self._keep:
-                self._kept[block.number] = both
-            return torch.stack([self._sums(block, i, side) for i, side in enumerate(both)])
+        def part(block: Block) -> tuple[torch.Tensor, torch.Tensor]:
+            sums, largest = zip(*(self._sums(block, side) for side in (0, 1)), strict=True)
+            return torch.cat(sums), torch.maximum(*largest)
 
-        sums_np = self._over_pairs(part).mT.cpu().numpy()
-        totals = sums_np[:, :, -5:]
-        mass, *means = np.moveaxis(sums_np[:, :, :-5].reshape(2, -1, 10, n_classes), 2, 0)
+        every = self._over_pairs(part).T
+        sums = np.stack(np.split(every[:, :-3], 2, axis=1))
+        totals, largest = sums[:, :, -4:], every[:, -3:]
+        mass, *others = np.moveaxis(sums[:, :, :-4].reshape(2, -1, 9, n_classes), 2, 0)
         with np.errstate(divide="ignore", invalid="ignore"):
             log_mass = np.log(mass) - self._shift
-            m, m2, variance, growth, decline, entropy, x, xm, x2 = np.nan_to_num(means / mass)
-        classes = np.stack(
-            [m - x, m2 - 2 * xm + x2, variance, growth, decline, entropy, x], axis=-1
-        )
-        return log_mass, classes, totals
+            classes = np.stack([np.where(mass > 0, x / mass, 0.0) for x in others], axis=-1)
+        return log_mass, classes, totals, largest
 
-    def _over_pairs(self, part: Callable[[Block], torch.Tensor]) -> torch.Tensor:
-        """Sum what a function returns for each block over the pairs of each run."""
-        (sums,) = self._pairs.reduce_blocks(
-            lambda block: [part(block)], self._index, "sum", dtype=self._dtype
-        )
-        return sums
+    def _over_pairs(self, part: Callable[[Block], tuple[torch.Tensor, torch.Tensor]]) -> Floats:
+        """Return the sums and the maxima over pairs of what a function returns for each block."""
+        reduced = self._pairs.reduce_blocks(part, self._index, "sum", "max", dtype=self._dtype)
+        every: Floats = torch.cat(reduced).cpu().numpy()
+        return every
 
-    def _sides(self, block: Block) -> list[_Side]:
-        """Return both sides of a block, those of the first pass if they were kept."""
-        kept = self._kept.pop(block.number, None)
-        if kept is not None:
-            return kept
-        unit = block.spread(self._unit)
-        ratio = block.spread(self._beta) / unit
-        return [self._side(block, side, unit, ratio) for side in (0, 1)]
+    def _distances(
+        self, scores: torch.Tensor, unit: torch.Tensor, beta: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the distances of scores from 0, in the unit of beta, and beta times the scores.
 
-    def _side(self, block: Block, side: int, unit: torch.Tensor, ratio: torch.Tensor) -> _Side:
-        x = block.b if side else block.a
-        allowed = None
-        if self._pairs.has_zero_posteriors:
-            allowed = torch.isfinite(x)
-            x = torch.where(allowed, x, 0.0)
-        key = "largest distance", side
-        if key not in block.derived:  # the CPU waits for it
-            block.derived[key] = -float(x.amin())
-        largest: float = block.derived[key]
-        x = x * -unit
-        if largest * self._largest_unit > LARGEST_CUBED[x.dtype]:
-            # These distances have exp(-x) = 0, so that x^3 need only be finite.
-            x = torch.where(ratio > 0, x.clamp_max(LARGEST_CUBED[x.dtype]), x)
-        e = torch.mul(x, -ratio)
-        if x.dtype == torch.float32:
-            e.clamp_min_(LOWEST_EXPONENT)
-        e.exp_()
+        A score of -inf has the distance 0.
+        """
+        allowed = torch.isfinite(scores) if self._pairs.has_zero_posteriors else None
         if allowed is not None:
-            e *= allowed
+            scores = torch.where(allowed, scores, 0.0)
+        x, exponent = scores * -unit, scores * beta
+        if self._is_far:
+            x = torch.where(beta > 0, x.clamp_max(_FARTHEST[x.dtype]), x)
+        if allowed is not None:
+            exponent = torch.where(allowed, exponent, -torch.inf)
+        return x, exponent
+
+    def _sums(self, block: Block, side: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return what `sides` sums over the rows of one side, and the maxima."""
+        beta, unit = block.spread(self._beta), block.spread(self._unit)
+        scores = block.b if side else block.a
+        x_of_all, exponent = self._distances(scores, unit, beta)
+        e = _exp(exponent)
+        x = x_of_all
+        if self._is_far:
+            # These distances have exp(-x) = 0, so that x^3 need only be finite.
+            x = torch.where(beta > 0, x.clamp_max(LARGEST_CUBED[x.dtype]), x)
         z = e.sum(0)
-        return _Side(e, x, z, z.log(), unit, ratio)
-
-    def _sums(self, block: Block, side: int, at: _Side) -> torch.Tensor:
-        """Return what `sides` sums over the rows of one side."""
-        e, x, z, log_z, unit, ratio = at
-        ex = e * x
-        exx = ex * x
-        mean, second, third = ex.sum(0) / z, exx.sum(0) / z, (exx * x).sum(0) / z
-        variance = (second - mean * mean).clamp_min(0)
-        growth = third / 8
-        # On [beta / 2, beta] unnormalised posteriors are at most their roots at beta.
-        decline = e.sqrt().mul_(x).mul_(x).mul_(x).sum(0) / z
-        entropy = log_z + ratio * mean
+        log_z = z.log()
+        mean = (e * x).sum(0) / z
         weight = block.weight.to(x.dtype) / z
-        rows = torch.stack(
-            [torch.ones_like(mean), mean, mean * mean, variance, growth, decline, entropy]
-        )
+        g = mean - x
+        eg = e * g
+        egg = eg * g
+        eggg = egg * g
+        variance = egg.sum(0) / z
+        third = (mean**3 + 3 * mean * variance - eggg.sum(0) / z).clamp_min(0)
+        entropy = log_z + beta / unit * mean
+        one = torch.ones_like(mean)
+        of_powers = [[one, mean, variance, third, entropy], [one, variance], [one], [one]]
 
-        def class_sums(e: torch.Tensor, *powers: torch.Tensor) -> torch.Tensor:
-            each = zip([e, *powers], (rows, rows[:2], rows[:1]), strict=True)
-            return torch.cat([block.class_sums(x, some * weight) for x, some in each])
+        def class_sums(*powers: torch.Tensor) -> torch.Tensor:
+            each = zip(powers, of_powers, strict=True)
+            return torch.cat([block.class_sums(x, torch.stack(some) * weight) for x, some in each])
 
-        sums = class_sums(e, ex, exx)
-        if self._nearest is not None and len(self._far[side]):
+        sums = class_sums(e, eg, egg, eggg)
+        if self._nearest is not None and len(self._never_top[side]):
             # In units of the largest posterior of its class no mass underflows.
-            far = torch.from_numpy(self._far[side]).to(x.device)
-            x = x[far]
-            nearest = block.spread(self._nearest[side][far]) * unit
-            scale = torch.exp((nearest - x).clamp_max(0) * ratio)
+            some = torch.from_numpy(self._never_top[side]).to(x.device)
+            x, nearest = x_of_all[some], block.spread(self._nearest[side][some]) * unit
+            scale = torch.exp((nearest - x).clamp_max(0) * (beta / unit))
             if self._pairs.has_zero_posteriors:
-                scale = scale * torch.isfinite((block.b if side else block.a)[far])
-            sums[:, far] = class_sums(scale, scale * x, scale * x * x)
-        totals = block.weighted_sum(torch.stack([log_z, -mean, variance, growth, decline]))
-        return torch.cat([sums.flatten(0, 1), totals])
+                scale = scale * torch.isfinite(scores[some])
+            g = mean - x
+            powers = [scale, scale * g, scale * g * g]
+            sums[:, some] = class_sums(*powers, powers[2] * g)
+        totals = block.weighted_sum(torch.stack([log_z, -mean, variance, third]))
+        largest = torch.where(block.weight > 0, torch.stack([mean, variance, third]), 0.0)
+        return torch.cat([sums.flatten(0, 1), totals]), block.reduce(largest, "max").double()
 
-    def overlaps(self, log_prior: Floats, d_log_prior: Floats) -> tuple[Floats, Floats]:
+    def overlaps(self, log_prior: Floats, d_log_prior: Floats) -> tuple[Floats, Floats, Floats]:
         """Run the second pass: sums over the overlaps of the pairs, with the runs' log priors.
 
-        Returns weighted sums over pairs, (n, 3): of the kernel, and of the mean and the variance,
-        under the classes' shares of the overlap, of the derivative of log(p' p'' / pi) without the
-        normalisers; and weighted sums of these shares, (n, n_classes).
+        With U for X' + X'' + y', which is minus the derivative of log(p' p'' / pi) without the
+        normalisers, and means under the classes' shares of the overlap, returns weighted sums
+        over pairs, (n, 4): of the log of the overlap without the normalisers, of the mean of -U,
+        and of the variance and the mean cube of U less its smallest value; the largest mean of
+        the latter of a pair, (n,); and weighted sums of the shares, (n, n_classes).
         """
-        pairs = self._pairs
-        # By numpy: outside of `map_blocks` an exponential of torch would start its threads.
-        inverse = np.exp(-np.maximum(log_prior, _LOWEST_LOG_PRIOR[self._dtype]))
-        factor, y, d = pairs.tensors(inverse.T, log_prior.T, d_log_prior.T, dtype=self._dtype)
+        y, d = self._pairs.tensors(log_prior.T, d_log_prior.T, dtype=self._dtype)
 
-        def part(block: Block) -> list[torch.Tensor]:
-            a, b = self._sides(block)
-            overlap = (a.e * block.spread(factor)).mul_(b.e)
-            z = overlap.sum(0)
-            log_z = z.log()
-            tiny = (z < _UNDERFLOW[self._dtype]) & (block.weight > 0)
-            if bool(tiny.any()):
-                joint = (block.a + block.b)[:, tiny]
-                beta = block.spread(self._beta)
-                joint = torch.where(
-                    torch.isneginf(joint), joint, (beta[tiny] if len(beta) > 1 else beta) * joint
-                )
-                prior = block.spread(y)
-                joint = joint - (prior[:, tiny] if prior.shape[1] > 1 else prior)
-                top = joint.amax(0)
-                exact = torch.exp(joint - top)
-                overlap[:, tiny], z[tiny] = exact, exact.sum(0)
-                log_z[tiny] = top + z[tiny].log()
-            z = torch.where(block.weight > 0, z, 1.0)
-            log_z = torch.where(block.weight > 0, log_z - a.log_z - b.log_z, 0.0)
+        def part(block: Block) -> tuple[torch.Tensor, torch.Tensor]:
+            beta, unit = block.spread(self._beta), block.spread(self._unit)
+            u, exponent = self._distances(block.a + block.b, unit, beta)
+            exponent -= block.spread(y)
+            top = exponent.amax(0)
+            if self._pairs.has_zero_posteriors:
+                top = torch.where(torch.isneginf(top), 0.0, top)
+            overlap = _exp(exponent.sub_(top))
+            z = torch.where(block.weight > 0, overlap.sum(0), 1.0)
             shares = block.class_sums(overlap, (block.weight.to(z.dtype) / z)[None])[0]
-            fall = (a.x + b.x).add_(block.spread(d))
-            weighted = overlap.mul_(fall)
-            mean = weighted.sum(0) / z
-            variance = (weighted.mul_(fall).sum(0) / z - mean * mean).clamp_min(0)
-            sums = block.weighted_sum(torch.stack([log_z, -mean, variance]))
-            return [torch.cat([sums, shares])]
+            u += block.spread(d)
+            least = u.amin(0)
+            u -= least
+            mean = overlap.mul_(u).sum(0) / z
+            variance = (overlap.mul_(u).sum(0) / z - mean * mean).clamp_min(0)
+            cube = overlap.mul_(u).sum(0) / z
+            sums = block.weighted_sum(torch.stack([top + z.log(), -least - mean, variance, cube]))
+            steepest = torch.where(block.weight > 0, mean, 0.0)[None]
+            return torch.cat([sums, shares]), block.reduce(steepest, "max").double()
 
-        (sums,) = pairs.reduce_blocks(part, self._index, "sum", dtype=self._dtype)
-        result = sums.T.cpu().numpy()
-        return result[:, :3], result[:, 3:]
+        every = self._over_pairs(part).T
+        return every[:, :4], every[:, -1], every[:, 4:-1]
+
+
+def _exp(exponent: torch.Tensor) -> torch.Tensor:
+    """Compute exponentials of at most 1, in place; those of -inf are 0."""
+    if exponent.dtype == torch.float32:
+        exponent.clamp_min_(LOWEST_EXPONENT)
+    return exponent.exp_()

@@ -28,9 +28,8 @@ from pa_select.utils.typing import Floats, Ints
 
 S = TypeVar("S", bound=tuple[Any, ...])
 
-#: Part of the result: what is returned is below a replicate's maximum by at most this, in nats,
-#: with a fixed prior and with the marginal one, whose bounds close more slowly.
-TOLERANCE, MARGINAL_TOLERANCE = 1e-5, 5e-5
+#: Part of the result: what is returned is below a replicate's maximum by at most this, in nats.
+TOLERANCE = 1e-5
 # Speed only: the number of first points, and the most points of a replicate. Those that need more
 # are solved one by one.
 _FIRST_POINTS, _MOST_POINTS = 10, 150
@@ -46,8 +45,8 @@ def replicate_maxima(
     """Return the maximum over [0, inf] of the kernel of each replicate of one problem.
 
     The replicates have weights of the pairs, (n_replicates, n_pairs), that sum to one. Their
-    maxima are known to `TOLERANCE`, or to `MARGINAL_TOLERANCE` with the marginal prior; those of
-    replicates that need too many points are as `find_maxima` returns them without a certificate.
+    maxima are known to `TOLERANCE`; those of replicates that need too many points are as
+    `find_maxima` returns them without a certificate.
     """
     pairs = each_pair(a, b)
     scores = np.full(len(weights), np.nan)
@@ -59,7 +58,7 @@ def replicate_maxima(
             maxima = maximize(
                 kernel,
                 limits._replace(typical_range=typical),
-                MARGINAL_TOLERANCE if prior.is_marginal else TOLERANCE,
+                TOLERANCE,
                 first=first_betas(_FIRST_POINTS),
                 in_common=True,
                 most=_MOST_POINTS,
@@ -168,7 +167,7 @@ class SharedFixedPrior(FixedPrior):
 class SharedMarginalPrior(MarginalPrior):
     """The kernels of replicates with the marginal prior, one run each; no score may be -inf.
 
-    The value is nan where the mass of a class underflows, the curvature always.
+    The value is nan where the mass of a class underflows.
     """
 
     #: From `each_pair`.
@@ -191,58 +190,81 @@ class SharedMarginalPrior(MarginalPrior):
         self, beta: Floats, unit: Floats, index: Ints, dtype: torch.dtype
     ) -> MarginalPasses:
         chosen = torch.from_numpy(index).to(self.weights.device)
-        return _SharedPasses(self.pairs, self.weights[chosen], beta[0], unit[0])
+        at = beta[0], unit[0]
+        return _SharedPasses(self.pairs, self.weights[chosen], self._farthest, *at)
 
 
 class _SharedPasses(MarginalPasses):
     """The two passes over the pairs of some replicates."""
 
     def __init__(
-        self, pairs: PairedScores, weights: torch.Tensor, beta: float, unit: float
+        self,
+        pairs: PairedScores,
+        weights: torch.Tensor,
+        farthest: float,
+        beta: float,
+        unit: float,
     ) -> None:
         n = pairs.n_problems
         at = np.full(n, beta), np.full(n, unit), np.arange(n)
-        super().__init__(pairs, None, *at, torch.float64)
+        super().__init__(pairs, None, farthest, *at, torch.float64)
         self._weights = weights
 
-    def sides(self) -> tuple[Floats, Floats, Floats]:
-        log_mass, classes, totals = super().sides()
-        return np.where(np.isneginf(log_mass), np.nan, log_mass), classes, totals
+    def sides(self) -> tuple[Floats, Floats, Floats, Floats]:
+        log_mass, classes, totals, largest = super().sides()
+        return np.where(np.isneginf(log_mass), np.nan, log_mass), classes, totals, largest
 
-    def _over_pairs(self, part: Callable[[Block], torch.Tensor]) -> torch.Tensor:
-        each = self._pairs.map_blocks(part, self._index)
-        sums: torch.Tensor = sum(x @ self._weights[:, here].T for here, x in each)  # type: ignore[assignment]
-        return sums
+    def _over_pairs(self, part: Callable[[Block], tuple[torch.Tensor, torch.Tensor]]) -> Floats:
+        sums: list[torch.Tensor] = []
+        largest: list[torch.Tensor] = []
+        for place, (added, maxima) in self._pairs.map_blocks(part, self._index):
+            added = added @ self._weights[:, place].T
+            sums = [sums[0] + added] if sums else [added]
+            largest.append(maxima.amax(1, keepdim=True))
+        of_all = torch.stack(largest).amax(0).expand(-1, len(self._weights))
+        every: Floats = torch.cat([*sums, of_all]).cpu().numpy()
+        return every
 
-    def overlaps(self, log_prior: Floats, d_log_prior: Floats) -> tuple[Floats, Floats]:
-        """Run the second pass, without the variance; see `MarginalPasses`."""
+    def overlaps(self, log_prior: Floats, d_log_prior: Floats) -> tuple[Floats, Floats, Floats]:
+        """Run the second pass, with U less the smallest y'; see `MarginalPasses`."""
         log_prior = np.where(log_prior > _LOWEST_LOG_PRIOR, log_prior, np.nan)
-        factor, d = self._pairs.tensors(np.exp(-log_prior).T, d_log_prior.T)
-        value = torch.zeros_like(factor[0])
-        shares, moments = torch.zeros_like(factor), torch.zeros_like(factor)
-        step = max(_OVERLAPS_AT_ONCE // len(value), 1)
-        for place, (e, x, constant) in self._pairs.map_blocks(self._joint, self._index):
+        low = d_log_prior.min(1, keepdims=True)
+        factor, d, least = self._pairs.tensors(
+            np.exp(-log_prior).T, (d_log_prior - low).T, low[:, 0]
+        )
+        l1, squares, steepest = torch.zeros_like(least).expand(3, -1).clone()
+        # Sums of the classes' shares, without their factors, times powers of X.
+        moments = factor.new_zeros((4, *factor.shape))
+        step = max(_OVERLAPS_AT_ONCE // len(l1), 1)
+        for place, (e, x, top) in self._pairs.map_blocks(self._joint, self._index):
             weights = self._weights[:, place]
-            value += weights @ constant
-            for begin in range(0, len(constant), step):
+            l1 += weights @ top
+            for begin in range(0, len(top), step):
                 some = slice(begin, begin + step)
-                weight, e_some = weights[:, some], e[:, some]
-                z = factor.T @ e_some
+                weight, power, distance = weights[:, some], e[:, some], x[:, some]
+                z = factor.T @ power
+                mean = (factor.T @ (power * distance) + (factor * d).T @ power) / z
+                steepest = torch.maximum(steepest, mean.amax(1))
+                squares += mean.square_().mul_(weight).sum(1)
                 share = (weight / z).T
-                value += z.log_().mul_(weight).sum(1)
-                shares += e_some @ share
-                moments += (e_some * x[:, some]) @ share
-        shares *= factor
-        slope = -(moments * factor + d * shares).sum(0)
-        sums = torch.stack([value, slope, torch.full_like(value, torch.nan)], 1)
-        return sums.cpu().numpy(), shares.T.cpu().numpy()
+                l1 += z.log_().mul_(weight).sum(1)
+                for i, of_power in enumerate(moments):
+                    power = power * distance if i else power
+                    of_power += power @ share
+        shares, m1, m2, m3 = moments.mul_(factor)
+        mean = (m1 + d * shares).sum(0)
+        square = (m2 + d * (2 * m1 + d * shares)).sum(0)
+        cube = (m3 + d * (3 * m2 + d * (3 * m1 + d * shares))).sum(0)
+        slope = -mean - least * shares.sum(0)
+        sums = torch.stack([l1, slope, (square - squares).clamp_min_(0), cube], 1)
+        return sums.cpu().numpy(), steepest.cpu().numpy(), shares.T.cpu().numpy()
 
     def _joint(self, block: Block) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return exponentials of A + B, distances X, and the log of what divides the former.
 
         The largest class of each pair counts 1. So no overlap underflows: factors are at least 1.
         """
-        a, b = self._sides(block)
-        joint = (block.a + block.b).mul_(block.spread(self._beta))
-        top = joint.amax(0)
-        return joint.sub_(top).exp_(), a.x + b.x, top - a.log_z - b.log_z
+        beta, unit = block.spread(self._beta), block.spread(self._unit)
+        x, exponent = self._distances(block.a + block.b, unit, beta)
+        top = exponent.amax(0)
+        return exponent.sub_(top).exp_(), x, top
