@@ -45,7 +45,7 @@ from pa_select.utils.arrays import (
     stacked,
 )
 from pa_select.utils.estimators import SavedWithVersions, named_estimators
-from pa_select.utils.frames import check_columns, check_not_missing
+from pa_select.utils.frames import check_columns
 from pa_select.utils.messages import warn_caller, warn_once_by
 from pa_select.utils.scorers import NoThreshold, called_as_scorer, stop_search
 from pa_select.utils.typing import (
@@ -376,13 +376,6 @@ class ExpectedScorer(NoThreshold, SavedWithVersions, BaseEstimator):
         except Exception as error:
             stopped = stop_search(error)
             return stopped
-        others = ("X_a", X_a), ("X_b", X_b)
-        try:
-            for name, rows in others:
-                check_not_missing(rows, X, name, [estimator])
-        except ValueError as error:
-            stopped = stop_search(error, of_model=True, rows=name)
-            return stopped
         # A search scores hundreds of models: warnings of the pairs come once.
         warnings = doubt_of_few_labels(estimator, X)
         try:
@@ -391,7 +384,7 @@ class ExpectedScorer(NoThreshold, SavedWithVersions, BaseEstimator):
                 found = estimates([estimator], *given, warnings=warnings, of_fold=True)
                 (expected,) = found.values()
         except Exception as error:
-            wrong = rows_not_taken(estimator, X, others)
+            wrong = rows_not_taken(estimator, X, [("X_a", X_a), ("X_b", X_b)])
             # A TypeError is of a kind of model, rows or metric, and of no failed fit.
             if wrong is None and not isinstance(error, TypeError):
                 raise
