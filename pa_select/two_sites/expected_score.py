@@ -441,8 +441,10 @@ def expected_scorer(
         If `X_a` and `X_b` are not two measurements of the same objects. A search stops with the
         reason at its first score if no candidate could have one: the metric does not take the
         labels of the fold, the estimator is no classifier or has no probabilities that the metric
-        needs, or the pairs have missing or infinite values that it does not take. If a parameter
-        of the candidate that is no number may be the reason, only this candidate is nan.
+        needs, or it takes the rows of the search but not those of the pairs, such as missing
+        values, or texts for numbers. If a parameter of the candidate may be the reason, only this
+        candidate is nan: one that is no number, and for rows that are not taken one that is no
+        text or switch either, such as a step of a pipeline.
 
     Warns
     -----
