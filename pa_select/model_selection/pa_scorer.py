@@ -143,15 +143,16 @@ class PAScorer(_NoScorer, NoThreshold, SavedWithVersions, BaseEstimator):
     Each test fold is scored alone, and few pairs lower the agreement: n pairs of K classes by
     about (K - 1) / (2 n) nats, one pair to 0. So values from folds of different sizes do not
     compare, and there is a warning if a fold has fewer pairs than twice the classes (several views
-    of a row count as one). `PASearchCV`
-    pools the pairs of all folds.
+    of a row count as one). `PASearchCV` pools the pairs of all folds.
 
     Searches of scikit-learn turn an error of a scorer into a score of nan and a warning for each
     fold. So the parameters are checked when the scorer is made, and a search stops at its first
-    score if the estimators are no classifiers of one output, if a view fails, if pairs or views
-    have missing or infinite values that they do not take, or if a fold has nothing to compare, for
-    example rows of only one environment. If a parameter of the candidate that is no number may be
-    the reason, such as ``voting="hard"``, only this candidate is nan.
+    score if the estimators are no classifiers of one output, if a view fails, if they take the
+    rows of the search but not those of pairs or views, such as missing values, or texts for
+    numbers, or if a fold has nothing to compare, for example rows of only one environment. If a
+    parameter of the candidate may be the reason, only this candidate is nan: one that is no
+    number, such as ``voting="hard"``, and for rows that are not taken one that is no text or
+    switch either, such as a step of a pipeline.
 
     References
     ----------

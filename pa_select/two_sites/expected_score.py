@@ -45,7 +45,7 @@ from pa_select.utils.arrays import (
     stacked,
 )
 from pa_select.utils.estimators import SavedWithVersions, named_estimators
-from pa_select.utils.frames import check_columns, check_not_missing
+from pa_select.utils.frames import check_columns
 from pa_select.utils.messages import warn_caller, warn_once_by
 from pa_select.utils.scorers import NoThreshold, called_as_scorer, stop_search
 from pa_select.utils.typing import (
@@ -376,13 +376,6 @@ class ExpectedScorer(NoThreshold, SavedWithVersions, BaseEstimator):
         except Exception as error:
             stopped = stop_search(error)
             return stopped
-        others = ("X_a", X_a), ("X_b", X_b)
-        try:
-            for name, rows in others:
-                check_not_missing(rows, X, name, [estimator])
-        except ValueError as error:
-            stopped = stop_search(error, of_model=True, rows=name)
-            return stopped
         # A search scores hundreds of models: warnings of the pairs come once.
         warnings = doubt_of_few_labels(estimator, X)
         try:
@@ -391,7 +384,7 @@ class ExpectedScorer(NoThreshold, SavedWithVersions, BaseEstimator):
                 found = estimates([estimator], *given, warnings=warnings, of_fold=True)
                 (expected,) = found.values()
         except Exception as error:
-            wrong = rows_not_taken(estimator, X, others)
+            wrong = rows_not_taken(estimator, X, [("X_a", X_a), ("X_b", X_b)])
             # A TypeError is of a kind of model, rows or metric, and of no failed fit.
             if wrong is None and not isinstance(error, TypeError):
                 raise
@@ -448,8 +441,10 @@ def expected_scorer(
         If `X_a` and `X_b` are not two measurements of the same objects. A search stops with the
         reason at its first score if no candidate could have one: the metric does not take the
         labels of the fold, the estimator is no classifier or has no probabilities that the metric
-        needs, or the pairs have missing or infinite values that it does not take. If a parameter
-        of the candidate that is no number may be the reason, only this candidate is nan.
+        needs, or it takes the rows of the search but not those of the pairs, such as missing
+        values, or texts for numbers. If a parameter of the candidate may be the reason, only this
+        candidate is nan: one that is no number, and for rows that are not taken one that is no
+        text or switch either, such as a step of a pipeline.
 
     Warns
     -----

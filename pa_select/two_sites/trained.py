@@ -163,9 +163,10 @@ def estimates(
         ]
     except Exception:  # whatever the models raise
         # Only now: a trained model may take missing values and not say so.
+        name_of_X = "X" if of_fold else "X_val"
         for one in named.values():
             for of in ("X_a", "X_b"):
-                check_not_missing(rows[of], X_val, of, [one], name_of_X="X_val")
+                check_not_missing(rows[of], X_val, of, [one], name_of_X=name_of_X)
         raise
     if not isinstance(reference, str):
         reference = [task.output(reference, X, scorer) for X in (X_val, X_a)]

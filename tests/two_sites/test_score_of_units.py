@@ -116,10 +116,18 @@ def test_predictions_of_one_class_have_a_correlation_of_0_without_a_large_error(
     for seed in range(50):
         labels = np.random.default_rng(seed).dirichlet([1, 2, 3, 4], 50 + seed)
         # The shares of all classes sum to 1 but for rounding.
-        model = RecordedClassifier(np.arange(4), labels, np.full(len(labels), 1))
-        found = CLASSES.closed_form(get_scorer("matthews_corrcoef"), labels, model)
-        assert found.score == pytest.approx(0, abs=1e-6)
-        assert found.standard_error() < 1
+        one, other = (
+            CLASSES.closed_form(
+                get_scorer("matthews_corrcoef"),
+                labels,
+                RecordedClassifier(np.arange(4), labels, np.full(len(labels), predicted)),
+            )
+            for predicted in (1, 2)
+        )
+        assert one.score == pytest.approx(0, abs=1e-6)
+        assert one.standard_error() < 1
+        # Two added pairs count by what one pair more would change, which divides by the rounding.
+        assert other.change_from(one).standard_error < 1
 
 
 def test_a_metric_of_two_classes_is_none_of_three():
