@@ -260,7 +260,8 @@ def test_third_order_of_the_marginal_prior_holds_by_itself():
                 kernel.evaluate(x, x, np.zeros(16, dtype=np.int64)).in_lengths(length / x)
                 for x in ends
             ]
-            bounds = marginal_prior._third_derivatives(*sums)
+            exact = [marginal_prior._errors_of_prior(x, length) for x in sums]
+            bounds = marginal_prior._third_derivatives(*sums, exact)
         bounds -= sums[0].side_cube * [[1], [1 / 8]]
         weight = np.broadcast_to(weight / weight.sum(), len(a))
         for i, (at, x, bound) in enumerate(zip(sums, ends, bounds, strict=True)):

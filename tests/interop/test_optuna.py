@@ -431,7 +431,7 @@ class WithoutScores(GaussianNB):
 @pytest.mark.parametrize(
     ("arguments", "failure", "raised"),
     [
-        ({"scoring": no_score}, "score is nan", "no score today"),
+        ({"scoring": no_score}, "score is not finite in split 0", "no score today"),
         ({"estimator": WithoutScores()}, "no probabilities", "candidate .*: no probabilities"),
         ({"prior": "uniform", "tol": 1e-11}, "be certified", "trial 1: .* be certified"),
     ],

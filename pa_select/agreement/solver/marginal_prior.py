@@ -3,7 +3,7 @@ r"""The kernel with the marginal prior: its sums over pairs and their bounds on 
 If the prior :math:`\pi_j(\beta)` is the mean posterior, the kernel is not a difference of
 convex functions of :math:`\beta`.  But any lower bounds of :math:`y_j = \log \pi_j` on an
 interval that are affine in :math:`\beta` give an upper bound of the kernel that is such a
-difference.  Both ends of the interval give such a bound, to first and to second order, from means
+difference.  Both ends of the interval give such a bound, to first and to third order, from means
 over the shares :math:`P(i \mid j)` of the posteriors in :math:`\pi_j`.  Beyond the last point the
 term of a pair is bounded class by class.  docs/certificate.rst has the derivation.
 """
@@ -93,6 +93,16 @@ _BY_ORDER = (
     ("curvature", "d2_log_prior", "spread", "joint_variance"),
     ("skew", "cube", "side_cube", "joint_cube"),
 )
+
+
+class Errors(NamedTuple):
+    """By how much log priors and their derivatives may be wrong, (n, n_runs, n_classes)."""
+
+    value: Floats
+    slope: Floats
+    curvature: Floats
+    #: What `MarginalSums` know of the third derivative.
+    third: Floats
 
 
 @dataclass(frozen=True)
@@ -191,15 +201,16 @@ class MarginalPrior:
         # The unit of derivatives becomes the length of the interval.
         lengths = [(c - a) / unit for unit in units]
         left, right = map(MarginalSums.in_lengths, (left, right), lengths)
-        bound, at = _lines_minus_tangents(left, right, lengths, (c - a) / c)
-        errors = [_errors_of_cubic(x, h) for x, h in zip((left, right), lengths, strict=True)]
+        priors = [_errors_of_prior(x, h) for x, h in zip((left, right), lengths, strict=True)]
+        bound, at = _lines_minus_tangents(left, right, lengths, priors, (c - a) / c)
+        errors = map(_errors_of_cubic, (left, right), lengths, priors)
         of_value, of_third = map(np.array, zip(*errors, strict=True))
         margin = np.where(of_third.any(0), MARGIN, 1.0)
         cubic_bound, cubic_at = two_cubics(
             np.array([left.value, right.value]) + of_value,
             np.array([left.slope, -right.slope]),
             np.array([left.curvature, right.curvature]),
-            np.maximum(_third_derivatives(left, right) * margin + of_third.sum(0), 0),
+            np.maximum(_third_derivatives(left, right, priors) * margin + of_third.sum(0), 0),
         )
         cubic = (cubic_bound < bound) | np.isnan(bound)
         return np.where(cubic, cubic_bound, bound), np.where(cubic, cubic_at, at)
@@ -314,15 +325,19 @@ class MarginalPrior:
 
 
 def _lines_minus_tangents(
-    left: MarginalSums, right: MarginalSums, lengths: Sequence[Floats], share: Floats
+    left: MarginalSums,
+    right: MarginalSums,
+    lengths: Sequence[Floats],
+    priors: Sequence[Errors],
+    share: Floats,
 ) -> tuple[Floats, Floats]:
     """Bound the kernels on intervals of length 1 to first order; return where, too.
 
     X and the entropy bound the change of the log prior on any interval. `lengths` are those of the
-    intervals in units of the inverse temperatures of their ends, and `share` is their share of
-    that of the right end.
+    intervals in units of the inverse temperatures of their ends, `priors` the errors of the log
+    priors there, and `share` the lengths' share of the inverse temperature of the right end.
     """
-    of_prior = sum(_errors_of_prior(x, 1 + h) for x, h in zip((left, right), lengths, strict=True))
+    of_prior = sum(x.value + x.slope for x in priors)
     errors = [x.error * (1 + h) for x, h in zip((left, right), lengths, strict=True)]
     error = errors[0] + errors[1]
 
@@ -364,27 +379,35 @@ def _log_mean_exp(overlap: Floats, exponent: Floats) -> Floats:
     return terms
 
 
-def _third_derivatives(left: MarginalSums, right: MarginalSums) -> Floats:
+def _third_derivatives(
+    left: MarginalSums, right: MarginalSums, priors: Sequence[Errors]
+) -> Floats:
     """Bound what kernels add to their parabolas from either end of intervals of length 1, (2, n).
 
-    At the distance t from an end it is at most the bound times t^3 / 6.
+    At the distance t from an end it is at most the bound times t^3 / 6. `priors` are the errors of
+    the log priors at the two ends.
     """
+    of_a, of_c = priors
     mean, variance, cube, steepest = left.largest.T
     # How much more a term may weigh, and how much larger a mean X may be, at the other end.
     unlike = np.ptp(left.log_prior - right.log_prior + right.d_log_prior, axis=2).max(1)
     aside = np.ptp(right.d_log_prior - left.d_log_prior, axis=2).max(1)
+    unlike += 2 * (of_a.value + of_c.value + of_c.slope).max((1, 2))
+    aside += 2 * (of_a.slope + of_c.slope).max((1, 2))
     rise = left.side_cube + _remainder(
         left,
+        of_a,
         third=left.skew - left.cube / 8,
         cube=cube / 8,
         variance=variance,
         joint_cube=left.joint_cube / 8,
         shares=left.overlap * np.exp(steepest)[:, None, None],
     )
-    change = left.log_prior - right.log_prior + mean[:, None, None]
+    change = left.log_prior - right.log_prior + mean[:, None, None] + of_a.value + of_c.value
     tilted = np.exp(unlike + np.exp(unlike) * (steepest + aside))
     fall = left.side_cube / 8 + _remainder(
         right,
+        of_c,
         third=-right.skew - np.minimum(np.exp(change) * left.cube, cube[:, None, None]),
         cube=cube,
         variance=right.largest[:, 1],
@@ -396,6 +419,7 @@ def _third_derivatives(left: MarginalSums, right: MarginalSums) -> Floats:
 
 def _remainder(
     sums: MarginalSums,
+    errors: Errors,
     third: Floats,
     cube: Floats,
     variance: Floats,
@@ -408,11 +432,12 @@ def _remainder(
     those that a row adds to the next order. `joint_cube` bounds the third derivative for log
     priors that are lines, and `shares` the shares of the overlaps in the interval.
     """
-    bend, scale = sums.d2_log_prior, np.sqrt(sums.spread)
+    bend, spread = sums.d2_log_prior, sums.spread + errors.curvature
+    scale, third_size = np.sqrt(spread), np.abs(third) + errors.third
     cube, of_row = (x[:, None, None] for x in (cube, variance / 2 + cube / 6))
-    fourth = scale * (cube / 12 + of_row**2 / 2) + sums.spread * of_row / 2 + of_row**3 / 6
+    fourth = scale * (cube / 12 + of_row**2 / 2) + spread * of_row / 2 + of_row**3 / 6
     # exp(y) is 1 + B times the exponential of its tangent, and |B| <= largest on the interval.
-    largest = np.abs(bend) / 2 + np.abs(third) / 6 + fourth
+    largest = (np.abs(bend) + errors.curvature) / 2 + third_size / 6 + fourth
     fourth = fourth + np.where(largest < 1, largest**2 / (1 - largest), np.inf)
     overlap = np.maximum(sums.overlap, _SMALLEST_SHARE)
     centre = (overlap * bend).sum(2, keepdims=True) / overlap.sum(2, keepdims=True)
@@ -423,31 +448,32 @@ def _remainder(
 
     # What correlates with X' + X'' + y', of which only the variance is known.
     shares = np.maximum(shares, _SMALLEST_SHARE)
-    of_bend = np.sqrt(total(shares * (bend - centre) ** 2)) / 2
-    of_third = np.sqrt(total(shares * (np.abs(third) / 6 + fourth) ** 2))
+    of_bend = np.sqrt(total(shares * (np.abs(bend - centre) + errors.curvature) ** 2)) / 2
+    of_third = np.sqrt(total(shares * (third_size / 6 + fourth) ** 2))
     product = np.sqrt(sums.joint_variance + joint_cube) * (of_bend + of_third)
-    return joint_cube + total(overlap * (6 * fourth - third)) + 6 * product
+    return joint_cube + total(overlap * (6 * fourth - third + errors.third)) + 6 * product
 
 
-def _errors_of_prior(sums: MarginalSums, factor: Floats | float) -> Floats:
-    """Bound the errors of the log priors y of coarse sums, and of their derivatives.
+def _errors_of_prior(sums: MarginalSums, length: Floats) -> Errors:
+    """Bound the errors of the log priors y of coarse sums, over intervals of this length.
 
-    Under the shares P(i | j) the n-th moment of beta X is of the order of that power of |y|.
+    Under the shares P(i | j) the n-th moment of beta X is of the order of that power of |y|, and
+    differences of moments lose as many digits as the moments are larger.
     """
     is_coarse = (sums.error > 0)[:, None, None]
     if not is_coarse.any():
-        return np.zeros_like(sums.log_prior)
-    errors, _ = coarse_errors(0.0, sums.overlap.shape[2], np.abs(sums.log_prior))
-    return np.where(is_coarse, errors * np.reshape(factor, (-1, 1, 1)), 0.0)
+        return Errors(*np.zeros((4, 1, 1, 1)))
+    n_classes, size = sums.overlap.shape[2], np.abs(sums.log_prior)
+    error = np.where(is_coarse, coarse_errors(0.0, n_classes, size)[0], 0.0)
+    h, lost = length[:, None, None], 1 + np.log(n_classes) + size
+    return Errors(error, h * error, h**2 * lost * error, h**3 * lost**2 * error)
 
 
-def _errors_of_cubic(sums: MarginalSums, length: Floats) -> tuple[Floats, Floats]:
+def _errors_of_cubic(
+    sums: MarginalSums, length: Floats, of_prior: Errors
+) -> tuple[Floats, Floats]:
     """Bound the errors of a parabola of this length, and of a bound of the third derivative."""
-    of_prior = sums.overlap * _errors_of_prior(sums, 1.0)
     few = 1 + np.log(sums.overlap.shape[2])
-    # Differences of moments lose as many digits as the moments are larger.
-    lost = few + np.abs(sums.log_prior)
-    first, second, third = (
-        sums.error * few**n + (of_prior * lost**n).sum((1, 2)) for n in range(3)
-    )
-    return (1 + length) * first + length**2 / 2 * second, length**3 * third
+    of_classes = sums.overlap * (of_prior.value + of_prior.slope + of_prior.curvature / 2)
+    error = sums.error * (1 + length + few * length**2 / 2) + of_classes.sum((1, 2))
+    return error, sums.error * few**2 * length**3

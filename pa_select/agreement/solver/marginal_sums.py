@@ -244,12 +244,20 @@ class MarginalPasses:
             exponent = torch.where(allowed, exponent, -torch.inf)
         return x, exponent
 
+    def _exp(self, exponent: torch.Tensor) -> torch.Tensor:
+        """Compute exponentials of at most 1, in place."""
+        if exponent.dtype != torch.float32:
+            return exponent.exp_()
+        is_zero = torch.isneginf(exponent) if self._pairs.has_zero_posteriors else None
+        exponent.clamp_min_(LOWEST_EXPONENT).exp_()
+        return exponent if is_zero is None else exponent.masked_fill_(is_zero, 0.0)
+
     def _sums(self, block: Block, side: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Return what `sides` sums over the rows of one side, and the maxima."""
         beta, unit = block.spread(self._beta), block.spread(self._unit)
         scores = block.b if side else block.a
         x_of_all, exponent = self._distances(scores, unit, beta)
-        e = _exp(exponent)
+        e = self._exp(exponent)
         x = x_of_all
         if self._is_far:
             # These distances have exp(-x) = 0, so that x^3 need only be finite.
@@ -303,14 +311,21 @@ class MarginalPasses:
             u, exponent = self._distances(block.a + block.b, unit, beta)
             exponent -= block.spread(y)
             top = exponent.amax(0)
+            u += block.spread(d)
             if self._pairs.has_zero_posteriors:
+                # A class that one side rules out has no share, and no part in the smallest U.
+                is_zero = torch.isneginf(exponent)
                 top = torch.where(torch.isneginf(top), 0.0, top)
-            overlap = _exp(exponent.sub_(top))
+                u = torch.where(is_zero, torch.inf, u)
+                least = u.amin(0)
+                least = torch.where(torch.isfinite(least), least, 0.0)
+                u = torch.where(is_zero, least, u)
+            else:
+                least = u.amin(0)
+            u -= least
+            overlap = self._exp(exponent.sub_(top))
             z = torch.where(block.weight > 0, overlap.sum(0), 1.0)
             shares = block.class_sums(overlap, (block.weight.to(z.dtype) / z)[None])[0]
-            u += block.spread(d)
-            least = u.amin(0)
-            u -= least
             mean = overlap.mul_(u).sum(0) / z
             variance = (overlap.mul_(u).sum(0) / z - mean * mean).clamp_min(0)
             cube = overlap.mul_(u).sum(0) / z
@@ -320,10 +335,3 @@ class MarginalPasses:
 
         every = self._over_pairs(part).T
         return every[:, :4], every[:, -1], every[:, 4:-1]
-
-
-def _exp(exponent: torch.Tensor) -> torch.Tensor:
-    """Compute exponentials of at most 1, in place; those of -inf are 0."""
-    if exponent.dtype == torch.float32:
-        exponent.clamp_min_(LOWEST_EXPONENT)
-    return exponent.exp_()
