@@ -303,3 +303,19 @@ def test_a_class_of_which_no_object_is_expected_adds_little_to_a_step(rest):
 
 def test_one_unit_has_no_error():
     assert np.isnan(ScoreOfUnits.of_mean(np.ones(1)).standard_error())
+
+
+@pytest.mark.parametrize("name", ["f1_macro", "balanced_accuracy", "matthews_corrcoef"])
+def test_a_weight_counts_as_copies_among_the_classes_that_the_metric_sees(name):
+    labels, model = objects(n_classes=4)
+    model.predicted = np.minimum(model.predicted, 2)
+    weight = np.arange(40) % 4 + 1
+    copies = np.repeat(np.arange(40), weight)
+    repeated = RecordedClassifier(model.classes, model.scores[copies], model.predicted[copies])
+    scorer, y = get_scorer(name), np.arange(3)  # the last class is neither a label nor predicted
+    found = CLASSES.closed_form(scorer, labels, model, weight=weight, y=y)
+    expected = CLASSES.closed_form(scorer, labels[copies], repeated, y=y)
+    assert found.score == pytest.approx(expected.score)
+    assert found.step == pytest.approx(expected.step)
+    of_copies = np.bincount(copies, expected.contributions)
+    np.testing.assert_allclose(found.contributions, of_copies, atol=1e-12)
