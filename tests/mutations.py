@@ -73,10 +73,10 @@ TABLE = {
         ),
         ("third moments of overlaps of 0, from the left", "left.joint_cube / 8", "0 * cube"),
         ("third moments of overlaps of 0, from the right", "np.cbrt(left.joint_cube)", "0"),
-        ("priors without their third derivative", "6 * fourth - third)", "6 * fourth)"),
+        ("priors without their third derivative", "6 * fourth - third +", "6 * fourth +"),
     ],
     ("solver/marginal_sums.py", "test_certificate.py", "mean_posterior_underflows"): [
-        ("masses of rare classes underflow", "sums[:, some] = class_sums", "_ = class_sums"),
+        ("masses of rare classes underflow", "sums[:, some] = block", "_ = block"),
     ],
     ("solver/branch_and_bound.py", "test_certificate.py", "cost_in_evaluations"): [
         ("no expected maximum", "(maximum > a) & (maximum < c)", "maximum > np.inf"),

@@ -15,7 +15,6 @@ from pa_select.agreement.pairs.paired_scores import concatenate
 from pa_select.agreement.solver import kernel_sums as kernel_module
 from pa_select.agreement.solver import marginal_prior
 from pa_select.agreement.solver.branch_and_bound import MAX_EVALUATIONS
-from pa_select.agreement.solver.cubics import two_cubics
 from pa_select.agreement.solver.fixed_prior import FixedPrior
 from pa_select.agreement.solver.marginal_prior import (
     MarginalPrior,
@@ -95,7 +94,9 @@ def problems():
 
 def thirds(kernel, sums, beta):
     """The third derivatives by which the marginal prior bounds intervals of various lengths."""
-    with mock.patch.object(marginal_prior, "two_cubics", side_effect=two_cubics) as bounded:
+    with mock.patch.object(
+        marginal_prior, "two_cubics", side_effect=kernel_module.two_cubics
+    ) as bounded:
         with np.errstate(all="ignore"):
             for step in (1, 3):
                 some = slice(-step), slice(step, None)

@@ -94,11 +94,14 @@ class Block(NamedTuple):
         starts: Ints = np.cumsum(lengths) - lengths
         return starts
 
-    def class_sums(self, values: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        """Sum values (n_classes, n_rows) times each of the q rows (q, n_rows) over pairs.
+    def class_sums(self, *products: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+        """Sum values (n_classes, n_rows) times each of some rows (q, n_rows) over pairs.
 
-        Returns a float64 tensor of shape (q, n_classes, last - first).
+        Returns a float64 tensor of shape (q, n_classes, last - first), with q for all products.
         """
+        return torch.cat([self._class_sums(*product) for product in products])
+
+    def _class_sums(self, values: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         n_problems = self.last - self.first
         if values.dtype == torch.float32 and not _multiplies_float32_exactly():
             values, rows = values.double(), rows.double()

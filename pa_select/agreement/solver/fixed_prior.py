@@ -18,13 +18,13 @@ import torch
 
 from pa_select.agreement.pairs.block import Block
 from pa_select.agreement.pairs.paired_scores import PairedScores
-from pa_select.agreement.solver.cubics import two_cubics
 from pa_select.agreement.solver.kernel_sums import (
     LARGEST_CUBED,
     LOWEST_EXPONENT,
     MARGIN,
     Limits,
     coarse_errors,
+    two_cubics,
 )
 from pa_select.utils.typing import Floats, Ints
 

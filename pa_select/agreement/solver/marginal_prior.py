@@ -19,8 +19,13 @@ import numpy as np
 import torch
 
 from pa_select.agreement.pairs.block import Block
-from pa_select.agreement.solver.cubics import two_cubics
-from pa_select.agreement.solver.kernel_sums import MARGIN, Limits, coarse_errors, log_masses_of_top
+from pa_select.agreement.solver.kernel_sums import (
+    MARGIN,
+    Limits,
+    coarse_errors,
+    log_masses_of_top,
+    two_cubics,
+)
 from pa_select.agreement.solver.marginal_sums import (
     MarginalPasses,
     ModelMeans,
@@ -87,7 +92,7 @@ class MarginalSums(NamedTuple):
         return self._replace(**scaled, largest=self.largest * length[:, None] ** [1, 2, 3, 1])
 
 
-# Fields of `MarginalSums` that are multiplied by the unit, its square and its cube.
+# Part of the certificate: fields of `MarginalSums` that a unit, its square and its cube multiply.
 _BY_ORDER = (
     ("slope", "dl2", "d_log_prior", "distance"),
     ("curvature", "d2_log_prior", "spread", "joint_variance"),
@@ -133,7 +138,7 @@ class MarginalPrior:
         log_mass, classes, totals, largest = passes.sides()
         means = ModelMeans(runs, problems, index, owner, log_mass)
         y = np.where(np.isneginf(means.log_prior), 0.0, means.log_prior)
-        mean, variance, third, entropy, d, product, square, cube = np.moveaxis(
+        variance, mean, third, entropy, d, product, square, cube = np.moveaxis(
             means.by_posterior(classes), -1, 0
         )
         spread = np.maximum(square - d * d, 0)
@@ -442,16 +447,14 @@ def _remainder(
     overlap = np.maximum(sums.overlap, _SMALLEST_SHARE)
     centre = (overlap * bend).sum(2, keepdims=True) / overlap.sum(2, keepdims=True)
 
-    def total(values: Floats) -> Floats:
-        summed: Floats = values.sum((1, 2))
-        return summed
-
     # What correlates with X' + X'' + y', of which only the variance is known.
     shares = np.maximum(shares, _SMALLEST_SHARE)
-    of_bend = np.sqrt(total(shares * (np.abs(bend - centre) + errors.curvature) ** 2)) / 2
-    of_third = np.sqrt(total(shares * (third_size / 6 + fourth) ** 2))
-    product = np.sqrt(sums.joint_variance + joint_cube) * (of_bend + of_third)
-    return joint_cube + total(overlap * (6 * fourth - third + errors.third)) + 6 * product
+    of_bend = shares * (np.abs(bend - centre) + errors.curvature) ** 2 / 4
+    of_third = shares * (third_size / 6 + fourth) ** 2
+    deviations = np.sqrt(of_bend.sum((1, 2))) + np.sqrt(of_third.sum((1, 2)))
+    product = np.sqrt(sums.joint_variance + joint_cube) * deviations
+    of_priors: Floats = (overlap * (6 * fourth - third + errors.third)).sum((1, 2))
+    return joint_cube + of_priors + 6 * product
 
 
 def _errors_of_prior(sums: MarginalSums, length: Floats) -> Errors:

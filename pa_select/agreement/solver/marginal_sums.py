@@ -181,17 +181,18 @@ class MarginalPasses:
         dtype: torch.dtype,
     ) -> None:
         self._pairs, self._index, self._dtype = pairs, index, dtype
-        small = [beta, unit] if nearest is None else [beta, unit, nearest[:, :, index]]
-        self._beta, self._unit, *nearest_of_runs = pairs.tensors(*small, dtype=dtype)
+        small = [np.array([beta, unit])] + ([] if nearest is None else [nearest[:, :, index]])
+        #: (2, n) the inverse temperatures and their units.
+        self._betas, *nearest_of_runs = pairs.tensors(*small, dtype=dtype)
         self._nearest = nearest_of_runs[0] if nearest_of_runs else None
         #: The classes of each side that are the top of no row in some run.
-        self._never_top = [] if nearest is None else [np.flatnonzero(x.any(1)) for x in small[2]]
+        self._never_top = [] if nearest is None else [np.flatnonzero(x.any(1)) for x in small[1]]
         #: (2, n, n_classes) how much is missing in the logs of masses, if anything.
         self._shift: Floats | float = 0.0
         if nearest is not None:
             kind = np.float32 if dtype == torch.float32 else np.float64
             with np.errstate(over="ignore", invalid="ignore"):
-                shift = np.swapaxes(beta.astype(kind) * small[2].astype(kind), 1, 2)
+                shift = np.swapaxes(beta.astype(kind) * small[1].astype(kind), 1, 2)
             self._shift = shift.astype(np.float64)
         with np.errstate(over="ignore"):
             #: Whether the cube of some distance may overflow, in the unit of beta.
@@ -201,7 +202,7 @@ class MarginalPasses:
         """Run the first pass: sums over the rows of each side.
 
         Returns the logs of the summed weighted posteriors, (2, n, n_classes); means over rows,
-        weighted by the posteriors of each class, (2, n, n_classes, 8): of E X, the variance V,
+        weighted by the posteriors of each class, (2, n, n_classes, 8): of the variance V, E X,
         E X^3, the entropy, the derivative g of the log posterior, g V, g^2 and g^3; weighted sums
         over rows, (2, n, 4): of the log normaliser, its first and second derivative, and E X^3;
         and the largest E X, V and E X^3 of a row of either side, (n, 3).
@@ -209,8 +210,9 @@ class MarginalPasses:
         n_classes = self._pairs.n_classes
 
         def part(block: Block) -> tuple[torch.Tensor, torch.Tensor]:
-            sums, largest = zip(*(self._sums(block, side) for side in (0, 1)), strict=True)
-            return torch.cat(sums), torch.maximum(*largest)
+            sums_a, largest_a = self._sums(block, 0)
+            sums_b, largest_b = self._sums(block, 1)
+            return torch.cat([sums_a, sums_b]), torch.maximum(largest_a, largest_b)
 
         every = self._over_pairs(part).T
         sums = np.stack(np.split(every[:, :-3], 2, axis=1))
@@ -218,7 +220,7 @@ class MarginalPasses:
         mass, *others = np.moveaxis(sums[:, :, :-4].reshape(2, -1, 9, n_classes), 2, 0)
         with np.errstate(divide="ignore", invalid="ignore"):
             log_mass = np.log(mass) - self._shift
-            classes = np.stack([np.where(mass > 0, x / mass, 0.0) for x in others], axis=-1)
+            classes = np.moveaxis(np.where(mass > 0, np.array(others) / mass, 0.0), 0, -1)
         return log_mass, classes, totals, largest
 
     def _over_pairs(self, part: Callable[[Block], tuple[torch.Tensor, torch.Tensor]]) -> Floats:
@@ -254,7 +256,7 @@ class MarginalPasses:
 
     def _sums(self, block: Block, side: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Return what `sides` sums over the rows of one side, and the maxima."""
-        beta, unit = block.spread(self._beta), block.spread(self._unit)
+        beta, unit = block.spread(self._betas)
         scores = block.b if side else block.a
         x_of_all, exponent = self._distances(scores, unit, beta)
         e = self._exp(exponent)
@@ -273,14 +275,9 @@ class MarginalPasses:
         variance = egg.sum(0) / z
         third = (mean**3 + 3 * mean * variance - eggg.sum(0) / z).clamp_min(0)
         entropy = log_z + beta / unit * mean
-        one = torch.ones_like(mean)
-        of_powers = [[one, mean, variance, third, entropy], [one, variance], [one], [one]]
-
-        def class_sums(*powers: torch.Tensor) -> torch.Tensor:
-            each = zip(powers, of_powers, strict=True)
-            return torch.cat([block.class_sums(x, torch.stack(some) * weight) for x, some in each])
-
-        sums = class_sums(e, eg, egg, eggg)
+        rows = torch.stack([torch.ones_like(mean), variance, mean, third, entropy]) * weight
+        one, two = rows[:1], rows[:2]
+        sums = block.class_sums((e, rows), (eg, two), (egg, one), (eggg, one))
         if self._nearest is not None and len(self._never_top[side]):
             # In units of the largest posterior of its class no mass underflows.
             some = torch.from_numpy(self._never_top[side]).to(x.device)
@@ -289,8 +286,8 @@ class MarginalPasses:
             if self._pairs.has_zero_posteriors:
                 scale = scale * torch.isfinite(scores[some])
             g = mean - x
-            powers = [scale, scale * g, scale * g * g]
-            sums[:, some] = class_sums(*powers, powers[2] * g)
+            eg, egg, eggg = scale * g, scale * g * g, scale * g * g * g
+            sums[:, some] = block.class_sums((scale, rows), (eg, two), (egg, one), (eggg, one))
         totals = block.weighted_sum(torch.stack([log_z, -mean, variance, third]))
         largest = torch.where(block.weight > 0, torch.stack([mean, variance, third]), 0.0)
         return torch.cat([sums.flatten(0, 1), totals]), block.reduce(largest, "max").double()
@@ -304,14 +301,16 @@ class MarginalPasses:
         and of the variance and the mean cube of U less its smallest value; the largest mean of
         the latter of a pair, (n,); and weighted sums of the shares, (n, n_classes).
         """
-        y, d = self._pairs.tensors(log_prior.T, d_log_prior.T, dtype=self._dtype)
+        at_prior = np.array([log_prior.T, d_log_prior.T])
+        (priors,) = self._pairs.tensors(at_prior, dtype=self._dtype)
 
         def part(block: Block) -> tuple[torch.Tensor, torch.Tensor]:
-            beta, unit = block.spread(self._beta), block.spread(self._unit)
+            beta, unit = block.spread(self._betas)
             u, exponent = self._distances(block.a + block.b, unit, beta)
-            exponent -= block.spread(y)
+            y, d = block.spread(priors)
+            exponent -= y
             top = exponent.amax(0)
-            u += block.spread(d)
+            u += d
             if self._pairs.has_zero_posteriors:
                 # A class that one side rules out has no share, and no part in the smallest U.
                 is_zero = torch.isneginf(exponent)
@@ -325,7 +324,7 @@ class MarginalPasses:
             u -= least
             overlap = self._exp(exponent.sub_(top))
             z = torch.where(block.weight > 0, overlap.sum(0), 1.0)
-            shares = block.class_sums(overlap, (block.weight.to(z.dtype) / z)[None])[0]
+            shares = block.class_sums((overlap, (block.weight.to(z.dtype) / z)[None]))[0]
             mean = overlap.mul_(u).sum(0) / z
             variance = (overlap.mul_(u).sum(0) / z - mean * mean).clamp_min(0)
             cube = overlap.mul_(u).sum(0) / z

@@ -264,7 +264,7 @@ class _SharedPasses(MarginalPasses):
 
         The largest class of each pair counts 1. So no overlap underflows: factors are at least 1.
         """
-        beta, unit = block.spread(self._beta), block.spread(self._unit)
+        beta, unit = block.spread(self._betas)
         x, exponent = self._distances(block.a + block.b, unit, beta)
         top = exponent.amax(0)
         return exponent.sub_(top).exp_(), x, top
