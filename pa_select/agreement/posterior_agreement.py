@@ -86,7 +86,7 @@ def posterior_agreement(
         Largest certified gap, in nats per pair; at least 1e-12.
     certify : bool, default=True
         False: the maximum is polished as usual, but the bounds only exclude another
-        maximum that is higher by more than 0.001 nats: `gap` is at most that. This saves a third
+        maximum that is higher by more than 0.001 nats: `gap` is at most that. This saves a tenth
         of the work, and much more if the kernel is flat.
     device : {None, "auto", "cpu", "cuda"} or torch.device, default=None
         Where to compute. None: where the scores are; "auto": on a GPU if there is one.
