@@ -680,6 +680,7 @@ def test_a_scorer_sees_what_is_changed_in_place(changed):
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.slow
 def test_the_agreement_does_not_depend_on_the_size_of_the_folds():
     def agreements(n_folds, **given):
         cv = LeaveOneOut() if n_folds == len(V) else KFold(n_folds)

@@ -201,6 +201,7 @@ def test_parts_without_a_class_say_nothing_of_the_error():
 
 
 @pytest.mark.filterwarnings("ignore:No candidate is within:UserWarning")
+@pytest.mark.slow
 def test_environments_are_the_groups_of_a_splitter_that_needs_groups():
     data, y, site = new_sites(0)
     rows = pd.DataFrame(data)
