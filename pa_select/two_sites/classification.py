@@ -260,15 +260,20 @@ class Classification:
         outputs: Callable[[], Outputs],
         outputs_a: Outputs,
         outputs_b: Outputs,
+        groups: Array | None = None,
     ) -> tuple[float, float]:
-        """Return the interval of the accuracy at the other site."""
+        """Return the interval of the accuracy at the other site; `groups` are those of pairs."""
         n = labelled.n_effective
         if labelled.groups is not None:
             tested = labelled.tested
             right = joined(outputs()).predicted == labelled.y[tested]
             n = effective_number(right, labelled.groups[tested], n, labelled.weight_of_rows)
         disagreement = self.disagreement(outputs_a, outputs_b)
-        low, high = accuracy_interval(score, n, disagreement, len(outputs_a[0].predicted))
+        n_pairs: float = len(outputs_a[0].predicted)
+        if groups is not None:
+            equal = joined(outputs_a).predicted == joined(outputs_b).predicted
+            n_pairs = effective_number(equal, np.tile(groups, len(outputs_a)), n_pairs)
+        low, high = accuracy_interval(score, n, disagreement, n_pairs)
         return float(low), float(high)
 
 

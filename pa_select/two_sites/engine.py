@@ -17,7 +17,9 @@ from pa_select.two_sites.score_of_units import (
     ScoreOfUnits,
     error_of_score,
     parts_of,
+    parts_of_groups,
     scored_rows,
+    widening,
 )
 from pa_select.utils.typing import Array, Floats, Ints, Mask, Scorer
 
@@ -150,8 +152,8 @@ class Engine:
         more.models, more.validation = models, dict(validation)
         return more
 
-    def at(self, site: Pairs) -> SiteExpectation:
-        """Compute what is expected at one site."""
+    def at(self, site: Pairs, groups: Array | None = None) -> SiteExpectation:
+        """Compute what is expected at one site, whose pairs may be in groups."""
         n = len(self.models)
         shared = self._shared_labels(site.a) if self._is_shared and n else None
         columns: dict[str, Floats] = {"disagreement": np.full(n, np.nan)}
@@ -165,7 +167,7 @@ class Engine:
                 labels = self.calibration(model).labels(outputs_a)
             shares.append(np.mean(labels, axis=(0, 1)))
             outputs_b = [self.models.outputs(model, sample) for sample in site.b_samples]
-            level, changed, better = self._changes(labels, outputs_a, outputs_b)
+            level, changed, better = self._changes(labels, outputs_a, outputs_b, groups)
             changes.append(changed)
             of_levels.append(level[self.metric].units.contributions)
             # Its own stand-ins are calibrated by its score, and say no more than it.
@@ -175,7 +177,8 @@ class Engine:
             values = {"disagreement": self.task.disagreement(outputs_a, outputs_b[better])}
             if len(outputs_b) == 2:
                 values["adapted"] = float(better)
-            values |= self._limits(model, outputs_a, outputs_b[better], values["disagreement"])
+            both = outputs_a, outputs_b[better]
+            values |= self._limits(model, *both, values["disagreement"], groups)
             for name, value in values.items():
                 columns.setdefault(name, np.full(n, np.nan))[model] = value
         shrunk = {
@@ -203,8 +206,8 @@ class Engine:
         )
         changes = [at_sites[sites[model]].changes[model] for model in models]
         units = [None if x.of_parts or not len(x.contributions) else x for x in changes]
-        errors, groups = self.validation[self.metric][1], self.labelled.groups_of_units
-        return Differences(expected, self._units_of_rows(), units, errors, of_pairs, sites, groups)
+        errors = self.validation[self.metric][1]
+        return Differences(expected, self._units_of_rows(), units, errors, of_pairs, sites)
 
     def _units_of_rows(self) -> list[ScoreOfUnits | None]:
         """Return each model's score on the labelled rows, by the metric that decides."""
@@ -288,14 +291,18 @@ class Engine:
         return np.array(errors)
 
     def _changes(
-        self, labels: Sequence[Floats], outputs_a: Outputs, outputs_b: Sequence[Outputs]
+        self,
+        labels: Sequence[Floats],
+        outputs_a: Outputs,
+        outputs_b: Sequence[Outputs],
+        groups: Array | None,
     ) -> tuple[dict[str, Expectation], dict[str, list[Expectation]], bool]:
         """Compute each metric on the rows of site a, and by how much it is expected to change.
 
         The metric that decides has a change for rows as measured, and one for adapted rows, after
         the larger one. The other metrics have the change for those rows.
         """
-        level, *both = self._expected(self.metric, labels, outputs_a, *outputs_b)
+        level, *both = self._expected(self.metric, labels, groups, outputs_a, *outputs_b)
         better = len(both) == 2 and both[1].score > both[0].score
         levels, changes = {self.metric: level}, {self.metric: [both[better]]}
         if len(both) == 2:
@@ -303,16 +310,18 @@ class Engine:
         for name in self.scorers:
             if name != self.metric:
                 levels[name], *changes[name] = self._expected(
-                    name, labels, outputs_a, outputs_b[better]
+                    name, labels, groups, outputs_a, outputs_b[better]
                 )
         return levels, changes, better
 
-    def _expected(self, name: str, labels: Sequence[Floats], *sides: Outputs) -> list[Expectation]:
+    def _expected(
+        self, name: str, labels: Sequence[Floats], groups: Array | None, *sides: Outputs
+    ) -> list[Expectation]:
         """Compute a metric on the rows of site a, and its changes on other rows."""
 
         def compute() -> list[Expectation]:
             given = self.task, self.scorers[name], labels
-            first, *others = expected_scores(*given, *sides, y=self.labelled.y)
+            first, *others = expected_scores(*given, *sides, y=self.labelled.y, groups=groups)
             return [first.expectation(), *(one.change_from(first) for one in others)]
 
         return self._tried(name, len(sides), compute)
@@ -354,7 +363,12 @@ class Engine:
         return columns
 
     def _limits(
-        self, model: int, outputs_a: Outputs, outputs_b: Outputs, disagreement: float
+        self,
+        model: int,
+        outputs_a: Outputs,
+        outputs_b: Outputs,
+        disagreement: float,
+        groups: Array | None,
     ) -> dict[str, float]:
         """Return the ends of the intervals of the metrics that have one."""
         ends: dict[str, float] = {}
@@ -365,7 +379,7 @@ class Engine:
             if np.isfinite(score) and np.isfinite(disagreement):
                 outputs = partial(self.models.outputs, model, LABELLED)
                 limits = self.task.interval(
-                    scorer, score, self._scored[name], outputs, outputs_a, outputs_b
+                    scorer, score, self._scored[name], outputs, outputs_a, outputs_b, groups
                 )
             ends |= {f"expected_{name}_low": limits[0], f"expected_{name}_high": limits[1]}
         return ends
@@ -384,20 +398,27 @@ def expected_scores(
     labels: Sequence[Floats],
     *sides: Outputs,
     y: Array | None = None,
+    groups: Array | None = None,
 ) -> list[ScoreOfUnits]:
     """Score several sets of predictions for the same objects, whose labels are uncertain.
 
     For each model `labels` has what stands in for the label of each object, and each of the
     `sides` its outputs, such as those for the rows of one site. Return for each side the mean
-    score over the models. An object that several models predict is one unit. Labelled rows `y` say
-    which classes there are.
+    score over the models. An object that several models predict is one unit, and so are those of
+    one of the `groups`. Labelled rows `y` say which classes there are.
     """
     pairs = [list(zip(labels, models, strict=True)) for models in sides]
     scored = [[task.closed_form(scorer, *one, y=y) for one in of_side] for of_side in pairs]
     if all(one is not None for of_side in scored for one in of_side):
-        return [ScoreOfUnits.mean_of([one for one in of_side if one]) for of_side in scored]
-    outputs = [output for models in sides for one in models for output in task.all_outputs(one)]
-    part = parts_of(*labels, *outputs)
+        means = [ScoreOfUnits.mean_of([one for one in of_side if one]) for of_side in scored]
+        return means if groups is None else [mean.by_group(groups) for mean in means]
+    factor = 1.0
+    if groups is None:
+        outputs = [x for models in sides for one in models for x in task.all_outputs(one)]
+        part = parts_of(*labels, *outputs)
+    else:
+        part = parts_of_groups(groups)
+        factor = widening(len(np.unique(groups)), len(groups))
 
     def score_of(side: list[tuple[Floats, Output]], rows: Ints) -> float:
         scores = [
@@ -405,7 +426,8 @@ def expected_scores(
         ]
         return float(np.mean(scores))
 
-    return [ScoreOfUnits.by_leaving_out(partial(score_of, side), part) for side in pairs]
+    found = [ScoreOfUnits.by_leaving_out(partial(score_of, side), part) for side in pairs]
+    return [one._replace(widening=factor) for one in found]
 
 
 def near_best(score: Floats, error: Floats, among: Mask, n_se: float = N_SE_OF_NEAR) -> Mask:

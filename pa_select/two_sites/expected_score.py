@@ -18,11 +18,10 @@ from pa_select.two_sites.paired_rows import (
     aligned_by_index,
     aligned_pairs,
     check_pairs,
-    doubts_of_pairing,
     one_pair_for_each_object,
-    warn_of_few,
     warn_of_known_rows,
     warn_of_other_rows,
+    warn_of_pairs,
 )
 from pa_select.two_sites.site_adapter import SiteAdapter, cross_adapted
 from pa_select.two_sites.trained import (
@@ -72,6 +71,7 @@ def expected_score(
     adapter: Adapter = None,
     reference: Reference = "ensemble",
     groups: Groups = None,
+    pair_groups: Groups = None,
 ) -> Any:
     r"""Estimate how classifiers or regressors score at another site, from pairs without labels.
 
@@ -118,8 +118,10 @@ def expected_score(
     groups : array-like of shape (m,), default=None
         The group of each labelled row, such as the object that was scanned; at least two groups.
         The standard error and the interval then do not assume that rows of one group are
-        independent, and use Student's t for few groups. Every pair is one object: give only one
-        pair of each, such as one pixel of an image.
+        independent, and use Student's t for few groups.
+    pair_groups : array-like of shape (n,), default=None
+        The object of each pair, if objects have several, such as the image of each pixel. None:
+        every pair is an object of its own.
 
     Returns
     -------
@@ -137,8 +139,8 @@ def expected_score(
         If X_a and X_b have different numbers of rows, other columns without an adapter, the same
         values or no rows, values are missing that an estimator or the adapter does not take, a
         label is missing, an estimator knows none of the labels, or `reference` is unknown or does
-        not know them all. If all labelled rows are in one group. If a regressor predicts several
-        values, or one that is not finite, or the targets have no square.
+        not know them all. If all labelled rows, or all pairs, are in one group. If a regressor
+        predicts several values, or one that is not finite, or the targets have no square.
 
     Warns
     -----
@@ -168,7 +170,7 @@ def expected_score(
     The interval needs no such assumption: if a prediction is right at one site and wrong at the
     other, the two predictions differ. It combines exact intervals of the accuracy on the labelled
     rows and of the rate of disagreement ([3]_, [4]_). Its coverage is at least 0.95 from 20
-    labelled rows and two pairs on. Rows in groups count as fewer rows ([5]_). The root mean
+    labelled rows and two pairs on. Rows, and pairs, in groups count as fewer ([5]_). The root mean
     squared error of a regressor changes by the root mean square of :math:`f(b) - f(a)` at most,
     and the mean absolute error by its mean absolute value (triangle inequality).
 
@@ -229,14 +231,25 @@ def expected_score(
     """
     check_scoring_argument(scoring)
     if estimators is None:
-        return _of_class_scores(X_a, X_b, X_val, y_val, scoring, adapter, reference, groups)
-    X_a, X_b = check_pairs(X_a, X_b, adapter=adapter)
+        given = X_a, X_b, X_val, y_val
+        return _of_class_scores(*given, scoring, adapter, reference, groups, pair_groups)
+    X_a, X_b = check_pairs(X_a, X_b, adapter=adapter, groups=pair_groups)
     y_val = labels_of(X_val, y_val, "X_val")
     X_val = stacked(X_val, "X_val")
-    X_a, X_b = one_pair_for_each_object(X_a, X_b, X_val)
+    if pair_groups is None:
+        X_a, X_b = one_pair_for_each_object(X_a, X_b, X_val)
     given = X_a, X_b, X_val, y_val
     warnings: list[str] = []
-    expected = estimates(estimators, *given, scoring, adapter, reference, groups, warnings)
+    expected = estimates(
+        estimators,
+        *given,
+        scoring,
+        adapter,
+        reference,
+        groups,
+        warnings,
+        pair_groups=pair_groups,
+    )
     for message in [*warnings, *doubts_of_labels(expected, "X_val", "y_val")]:
         warn_caller(message)
     warn_of_other_rows(X_a, X_val)
@@ -275,6 +288,7 @@ def _of_class_scores(
     adapter: Adapter,
     reference: Reference,
     groups: Groups,
+    pair_groups: Groups,
 ) -> ExpectedScore:
     """Estimate how a new version of a model scores, by class scores of both versions."""
     for name, value, default in (("adapter", adapter, None), ("reference", reference, "ensemble")):
@@ -312,11 +326,12 @@ def _of_class_scores(
         classes = np.arange(n_classes)
     warnings: list[str] = []
     model, rows = {"the model": _ScoresAsRows(classes)}, (a, b, val, y)
-    expected = estimates(model, *rows, scoring, groups=groups, warnings=warnings)
-    doubts = [*doubts_of_pairing(a, b, "X_a", "X_b"), *warnings]
-    for message in [*doubts, *doubts_of_labels(expected, "X_val", "y_val")]:
+    expected = estimates(
+        model, *rows, scoring, groups=groups, warnings=warnings, pair_groups=pair_groups
+    )
+    for message in [*warnings, *doubts_of_labels(expected, "X_val", "y_val")]:
         warn_caller(message)
-    warn_of_few(len(a), "rows")
+    warn_of_pairs(a, b, "rows", groups=pair_groups)
     (one,) = expected.values()
     return one
 

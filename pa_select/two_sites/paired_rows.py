@@ -14,11 +14,18 @@ from sklearn.metrics import roc_auc_score
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from pa_select.utils.arrays import are_rows, as_numpy, is_slice_dataset, shape_of, stacked
+from pa_select.utils.arrays import (
+    are_rows,
+    as_numpy,
+    check_column,
+    is_slice_dataset,
+    shape_of,
+    stacked,
+)
 from pa_select.utils.estimators import takes_missing
 from pa_select.utils.frames import check_columns, look_up, named_like, some_of
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.typing import Adapter, Array, Floats, Ints, Rows
+from pa_select.utils.typing import Adapter, Array, Floats, Groups, Ints, Rows
 
 #: Fewer pairs give an estimate that says little.
 FEW_PAIRS = 20
@@ -45,20 +52,45 @@ _LARGE_DIFFERENCE, _SELDOM = 0.1, 10_000
 
 
 def check_pairs(
-    X_a: Rows, X_b: Rows, name_a: str = "X_a", name_b: str = "X_b", adapter: Adapter = None
+    X_a: Rows,
+    X_b: Rows,
+    name_a: str = "X_a",
+    name_b: str = "X_b",
+    adapter: Adapter = None,
+    groups: Groups = None,
 ) -> tuple[Any, Any]:
-    """Align both measurements of the same objects, and warn of pairs that look wrong."""
+    """Align both measurements of the same objects, and warn of pairs that look wrong.
+
+    `groups` has the object of each pair, if there are several of one.
+    """
     X_a, X_b = aligned_pairs(X_a, X_b, name_a, name_b, adapter)
-    n = _num_samples(X_a)
     check_for_adapter(X_b, X_a, adapter, name_b, name_a)
-    for message in doubts_of_pairing(X_a, X_b, name_a, name_b):
-        warn_caller(message)
-    warn_of_few(n, "pairs", name_a, name_b)
+    warn_of_pairs(X_a, X_b, "pairs", name_a, name_b, groups)
     return X_a, X_b
 
 
-def warn_of_few(n: int, what: str, name_a: str = "X_a", name_b: str = "X_b") -> None:
-    """Warn if there are so few pairs that the expected score says little."""
+def warn_of_pairs(
+    X_a: Rows,
+    X_b: Rows,
+    what: str,
+    name_a: str = "X_a",
+    name_b: str = "X_b",
+    groups: Groups = None,
+) -> None:
+    """Warn of pairs that look wrong, or that are so few that the expected score says little.
+
+    Of the objects in `groups`, which have several pairs, one pair each is looked at.
+    """
+    n, numbers = _num_samples(X_a), None
+    if groups is not None:
+        order = np.random.default_rng(0).permutation(n)
+        objects = check_column(groups, n, "pair_groups")[order]
+        one_of_each = order[np.unique(objects, return_index=True)[1]]
+        n, what = len(one_of_each), "objects"
+        numbers = one_of_each[compared_objects(n)]
+        X_a, X_b = _safe_indexing(X_a, numbers), _safe_indexing(X_b, numbers)
+    for message in doubts_of_pairing(X_a, X_b, name_a, name_b, numbers):
+        warn_caller(message)
     if n < FEW_PAIRS:
         warn_caller(
             f"{name_a} and {name_b}: expected at least {FEW_PAIRS} {what}, got {n}. The expected "

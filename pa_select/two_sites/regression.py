@@ -246,13 +246,14 @@ class Regression:
         outputs: Callable[[], Outputs],
         outputs_a: Outputs,
         outputs_b: Outputs,
+        groups: Array | None = None,
     ) -> tuple[float, float]:
         """Return the 95 % interval that holds whether or not the predictions are calibrated.
 
         The errors at the two sites differ by the difference of the two predictions, so a norm of
         the errors changes by the norm of the difference at most (triangle inequality). The
         logarithm of each norm has an interval of Student's t, and the two are combined as in
-        `accuracy_interval`.
+        `accuracy_interval`. `groups` are those of pairs.
         """
         metric = scorer._score_func
         changes = [
@@ -262,9 +263,11 @@ class Regression:
         if metric is root_mean_squared_error:  # the mean of the roots of all splits
             changes = [_root(one) for one in changes]
         change = ScoreOfUnits.mean_of(changes)
+        if groups is not None:
+            change = change.by_group(groups)
         scored = scored_rows(self, scorer, labelled, outputs())
         assert scored is not None
-        error = scored.standard_error(labelled.groups_of_units)
+        error = scored.standard_error()
         norm = -score
         if metric is mean_squared_error:
             norm, change = float(np.sqrt(norm)), _root(change)
@@ -321,7 +324,8 @@ def _differences(outputs_a: Outputs, outputs_b: Outputs) -> list[Floats]:
 def _root(scored: ScoreOfUnits) -> ScoreOfUnits:
     """Return the square root of a score."""
     root = float(np.sqrt(scored.score))
-    return ScoreOfUnits(root, scored.contributions / (2 * root) if root else scored.contributions)
+    contributions = scored.contributions / (2 * root) if root else scored.contributions
+    return scored._replace(score=root, contributions=contributions)
 
 
 def _limits(norm: float, error: float, n: int) -> tuple[float, float]:

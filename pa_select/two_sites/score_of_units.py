@@ -113,18 +113,20 @@ class ScoreOfUnits(NamedTuple):
     doubles. The units are objects, or parts of them that were left out in turn, which differ from
     model to model (`of_parts`). For metrics of predicted classes, `step` is the root mean square,
     over wrong classes, of what a unit adds to the sum of all units if its prediction becomes
-    right; 1 for the accuracy.
+    right; 1 for the accuracy. Errors of few groups are multiplied (`widening`), so that plus and
+    minus 1.96 of them are the interval of Student's t.
     """
 
     score: float
     contributions: Floats
     step: float = 0.0
     of_parts: bool = False
+    widening: float = 1.0
 
     @classmethod
     def mean_of(cls, scores: Sequence[ScoreOfUnits]) -> ScoreOfUnits:
         """Return the mean of scores of the same units."""
-        values, contributions, steps, of_parts = zip(*scores, strict=True)
+        values, contributions, steps, of_parts, _ = zip(*scores, strict=True)
         means = float(np.mean(values)), np.mean(contributions, axis=0), float(np.mean(steps))
         return cls(*means, any(of_parts))
 
@@ -157,6 +159,13 @@ class ScoreOfUnits(NamedTuple):
         changes = (without.mean() - without) * (n_parts - 1) / n_parts
         return cls(score, changes, of_parts=True)
 
+    def by_group(self, groups: Array) -> ScoreOfUnits:
+        """Return the score with groups of its units as its units."""
+        codes = group_codes(groups)
+        by_group: Floats = np.bincount(codes, self.contributions).astype(np.float64)
+        factor = widening(len(by_group), len(codes))
+        return self._replace(contributions=by_group, widening=factor)
+
     def times(self, factor: float) -> ScoreOfUnits:
         """Return a multiple of the score."""
         changes, step = factor * self.contributions, abs(factor) * self.step
@@ -172,7 +181,8 @@ class ScoreOfUnits(NamedTuple):
 
         Two units are added to a metric of predicted classes: half of one becomes right, and half
         of one becomes wrong. Without them the few units whose two predictions differ would say
-        too little of how many do: if there is none, the error would be 0.
+        too little of how many do: if there is none, the error would be 0. They widen the error of
+        few groups, too.
 
         References
         ----------
@@ -192,19 +202,10 @@ class ScoreOfUnits(NamedTuple):
         """Return the score and its standard error."""
         return Expectation(self.score, self.standard_error(), self)
 
-    def standard_error(self, groups: Array | None = None) -> float:
-        """Return the standard error (delta method); units of one group count as one.
-
-        With few groups it is multiplied so that plus and minus 1.96 of it are the interval of
-        Student's t. nan for a single unit.
-        """
-        units, factor = self.contributions, 1.0
-        if groups is not None:
-            codes = group_codes(groups)
-            units = np.bincount(codes, units).astype(np.float64)
-            factor = widening(len(units), len(codes))
-        n = len(units)
-        return factor * float(np.sqrt(n / (n - 1) * (units @ units))) if n > 1 else float("nan")
+    def standard_error(self) -> float:
+        """Return the standard error (delta method); nan for a single unit."""
+        n, squares = len(self.contributions), float(self.contributions @ self.contributions)
+        return self.widening * math.sqrt(n / (n - 1) * squares) if n > 1 else math.nan
 
 
 def parts_of(*content: Floats, n_parts: int = _PARTS, seed: int = 0) -> Ints:
@@ -223,9 +224,9 @@ def parts_of(*content: Floats, n_parts: int = _PARTS, seed: int = 0) -> Ints:
     return part
 
 
-def parts_of_groups(groups: Array) -> Ints:
+def parts_of_groups(groups: Array, n_parts: int = _PARTS) -> Ints:
     """Return the numbers of parts of whole groups."""
-    return group_codes(groups) % _PARTS
+    return group_codes(groups) % n_parts
 
 
 def accuracy_interval(
@@ -332,13 +333,13 @@ def student_factor(contributions: Floats) -> float:
     return float(stdtrit(max(degrees, 1.0), _TAILS[1]) / ndtri(_TAILS[1]))
 
 
-def group_codes(groups: Array) -> Ints:
+def group_codes(groups: Array, name: str = "groups") -> Ints:
     """Number the groups; refuse a single one, which does not show how rows vary between groups."""
     codes: Ints = np.unique(groups, return_inverse=True)[1]
     if not codes.any():
         raise ValueError(
-            "groups: expected rows of at least two groups, got rows of one group, which do not "
-            "show how much groups differ. Leave groups out if the rows are independent."
+            f"{name}: expected rows of at least two groups, got rows of one group, which do not "
+            f"show how much groups differ. Leave {name} out if the rows are independent."
         )
     return codes
 
@@ -360,10 +361,10 @@ def scored_rows(
 ) -> ScoreOfUnits | None:
     """Score the labelled rows of all splits together, by the formula of a metric, if it has one.
 
-    The units are the different rows, in the order of their numbers. A row that several models
-    predict is one unit. Each split counts as much as the others, as in the mean over the splits,
-    however few rows it has. The rows are not scored split by split, since the mean of few rows
-    would hide how much they vary.
+    The units are the different rows, in the order of their numbers, or their groups. A row that
+    several models predict is one unit. Each split counts as much as the others, as in the mean
+    over the splits, however few rows it has. The rows are not scored split by split, since the
+    mean of few rows would hide how much they vary.
     """
     model, tested = joined(outputs), labelled.tested
     labels, weight = task.known_labels(model, labelled.y[tested]), labelled.weight_of_rows
@@ -374,7 +375,8 @@ def scored_rows(
     if weight is None:
         weighted = labelled.weight_of_splits * weighted
     by_row: Floats = np.bincount(labelled.units, weighted).astype(np.float64)
-    return scored._replace(contributions=by_row)
+    of_rows, groups = scored._replace(contributions=by_row), labelled.groups_of_units
+    return of_rows if groups is None else of_rows.by_group(groups)
 
 
 def score_of_trials(task: Task, scorer: Scorer, y: Array, classes: Array) -> float:
@@ -413,7 +415,7 @@ def error_of_score(
         return of_rate
     scored = scored_rows(task, scorer, labelled, outputs)
     if scored is not None and groups is not None:
-        return scored.standard_error(labelled.groups_of_units)
+        return scored.standard_error()
     if scored is not None and scored.step:
         return _with_two_of_each(scored, float(np.mean(model.predicted == y)))
     if scored is not None:
@@ -486,8 +488,6 @@ class Differences(NamedTuple):
     errors_of_pairs: Floats
     #: The site at which each model is judged. Pairs of two sites count as independent.
     sites: Ints
-    #: Those of the labelled rows.
-    groups: Floats | None = None
 
     def among(self, candidates: Ints, n: int) -> Differences:
         """Return them among n candidates, of which these are the models; others have none."""
@@ -510,7 +510,6 @@ class Differences(NamedTuple):
             spread(self.errors_of_rows),
             spread(self.errors_of_pairs),
             sites,
-            self.groups,
         )
 
     def between(self, i: int, j: int) -> Difference:
@@ -518,7 +517,7 @@ class Differences(NamedTuple):
         if i == j and np.isfinite(self.expected[i]):
             return Difference(0.0, 0.0, 1.0)
         value = float(self.expected[i] - self.expected[j])
-        of_rows = _error(self.of_rows[i], self.of_rows[j], self.groups)
+        of_rows = _error(self.of_rows[i], self.of_rows[j])
         if of_rows is None:
             of_rows = math.hypot(self.errors_of_rows[i], self.errors_of_rows[j])
         of_pairs = None
@@ -549,9 +548,7 @@ class Differences(NamedTuple):
         return found
 
 
-def _error(
-    one: ScoreOfUnits | None, other: ScoreOfUnits | None, groups: Floats | None = None
-) -> float | None:
+def _error(one: ScoreOfUnits | None, other: ScoreOfUnits | None) -> float | None:
     """Return the standard error of the difference between two scores; None without units.
 
     Two units are added to metrics of predicted classes: half of one is right in one score only,
@@ -559,8 +556,6 @@ def _error(
     """
     if one is None or other is None:
         return None
-    if groups is not None:
-        return one.less(other).standard_error(groups)
     return one._replace(step=max(one.step, other.step)).change_from(other).standard_error
 
 

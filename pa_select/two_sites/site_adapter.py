@@ -18,10 +18,10 @@ from pa_select.two_sites.paired_rows import (
     has_own_columns,
     refuse_not_finite,
 )
-from pa_select.two_sites.score_of_units import parts_of
+from pa_select.two_sites.score_of_units import parts_of, parts_of_groups
 from pa_select.utils.frames import check_columns, named_like
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.typing import Estimator, Floats, Rows
+from pa_select.utils.typing import Array, Estimator, Floats, Rows
 
 # Parts of the pairs that take turns in being mapped by an adapter learnt on the others.
 _FOLDS = 5
@@ -248,14 +248,22 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
         return named.set_axis(X.index) if hasattr(named, "loc") and hasattr(X, "loc") else named
 
 
-def cross_adapted(regressor: str | Estimator, X_b: Rows, X_a: Rows, seed: int) -> Rows:
-    """Map each row by an adapter that was learnt on other pairs, whatever their order."""
+def cross_adapted(
+    regressor: str | Estimator, X_b: Rows, X_a: Rows, seed: int, groups: Array | None = None
+) -> Rows:
+    """Map each row by an adapter that was learnt on other pairs, whatever their order.
+
+    Pairs of one group are mapped by one adapter, which has seen none of them.
+    """
     if _num_samples(X_b) < 2:
         raise ValueError("adapter: expected at least two pairs to learn from, got one.")
     regressor = _regressor(regressor, X_b, X_a)
     rows, wanted = _matrix(X_b, "X_b"), _matrix(X_a, "X_a")
     mapped = np.empty_like(wanted, dtype=_float_type(X_a))
-    part = parts_of(rows, wanted, n_parts=_FOLDS, seed=seed)
+    if groups is None:
+        part = parts_of(rows, wanted, n_parts=_FOLDS, seed=seed)
+    else:
+        part = parts_of_groups(groups, _FOLDS)
     for test in (part == p for p in np.unique(part)):
         learnt = _fitted(regressor, rows[~test], wanted[~test])
         mapped[test] = _mapped(learnt, rows[test], wanted.shape[1])

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array
 from sklearn.base import is_regressor
 from sklearn.utils.validation import _num_samples
 
@@ -28,6 +29,7 @@ from pa_select.two_sites.score_of_units import (
     Differences,
     LabelledRows,
     check_reference,
+    group_codes,
     score_of_trials,
 )
 from pa_select.two_sites.site_adapter import cross_adapted
@@ -79,7 +81,7 @@ class ExpectedScore(NamedTuple):
         Inverse temperature at which the labelled rows have the highest likelihood, in [0, inf].
         For a regressor the slope of the line that calibrates its predictions.
     n_pairs : int
-        Number of pairs, of different objects.
+        Number of pairs.
     change, change_standard_error : float
         What the pairs add to the score on labelled rows: by how much the metric is expected to be
         higher for the rows of the second sample, or for a new version of the model, and the
@@ -138,6 +140,7 @@ def estimates(
     groups: Groups = None,
     warnings: list[str] | None = None,
     of_fold: bool = False,
+    pair_groups: Groups = None,
 ) -> dict[str, ExpectedScore]:
     """Compute what `expected_score` returns for several estimators, without its warnings.
 
@@ -152,8 +155,11 @@ def estimates(
     y_val = check_column(labels_of(X_val, y_val, "X_val"), _num_samples(X_val), "y_val")
     if groups is not None:
         groups = check_column(groups, len(y_val), "groups")
+    if pair_groups is not None:
+        pair_groups = check_column(pair_groups, _num_samples(X_a), "pair_groups")
+        pair_groups = group_codes(pair_groups, "pair_groups")
     if adapter is not None:
-        X_b = cross_adapted(adapter, X_b, X_a, seed=0)
+        X_b = cross_adapted(adapter, X_b, X_a, seed=0, groups=pair_groups)
     task, y_val, scorer = _task(named, y_val, scoring)
     rows = {"X_val": X_val, "X_a": X_a, "X_b": X_b}
     try:
@@ -175,11 +181,12 @@ def estimates(
             model.check_methods(scorer)
             if not of_fold:
                 _check_some_known(y_val, model.classes, name, "y_val")
-    found = of_outputs(task, list(named), outputs, y_val, scorer, reference, groups)
+    both = groups, pair_groups
+    found = of_outputs(task, list(named), outputs, y_val, scorer, reference, *both)
     expected = found.by_name
     if warnings is not None and isinstance(task, Classification):
         warnings += _missed_labels(list(named), outputs[LABELLED], y_val)
-        warnings += doubts_of_classes(expected, outputs, "X_a")
+        warnings += doubts_of_classes(expected, outputs, "X_a", None, *both)
         warnings += found.doubts_of_scores(["X_val"] * len(named))
     elif warnings is not None:
         best = max(expected.values(), key=lambda one: one.score)
@@ -279,10 +286,13 @@ def doubts_of_classes(
     outputs: Sequence[Sequence[Output]],
     name: str,
     classes: Sequence[str] | None = None,
+    groups: Array | None = None,
+    pair_groups: Array | None = None,
 ) -> list[str]:
     """Return what to warn of if the paired objects, which `name` has, seem to be of other classes.
 
-    None: the classes are called what the classifiers call them.
+    None: the classes are called what the classifiers call them. Labelled rows and pairs may be in
+    groups.
     """
     models = list(expected.values())
     best = max(range(len(models)), key=lambda i: models[i].validation_score)
@@ -290,18 +300,24 @@ def doubts_of_classes(
         calibrated(outputs[sample][best].scores, models[best].beta) for sample in (1, LABELLED)
     )
     # The bias of the classifier is in both of its mean posteriors.
-    variance = _variance_of_mean(a) + _variance_of_mean(val)
+    variance = _variance_of_mean(a, pair_groups) + _variance_of_mean(val, groups)
     names = outputs[LABELLED][best].classes if classes is None else np.array(classes)
     return doubt_of_classes(a.mean(axis=0), val.mean(axis=0), variance, name, names)
 
 
-def _variance_of_mean(posterior: Floats) -> Floats:
+def _variance_of_mean(posterior: Floats, groups: Array | None) -> Floats:
     """Return the variance of mean posteriors, after two rows of either certainty were added.
 
-    Without them it would be 0 for a single row, or for few rows of one class.
+    Without them it would be 0 for a single row, or for few rows of one class. Rows of one group
+    count as one.
     """
-    n = len(posterior)
-    variance: Floats = (n * posterior.var(axis=0) + 1) / (n + 2) / n
+    away = posterior - posterior.mean(axis=0)
+    if groups is not None:
+        codes = group_codes(groups)
+        of_group = csr_array((np.ones(len(codes)), (codes, np.arange(len(codes)))))
+        away = of_group @ away * (of_group.shape[0] / len(codes))
+    n = len(away)
+    variance: Floats = (np.square(away).sum(axis=0) + 1) / (n + 2) / n
     return variance
 
 
@@ -402,12 +418,13 @@ def of_outputs(
     scorer: Scorer,
     reference: Any = "ensemble",
     groups: Array | None = None,
+    pair_groups: Array | None = None,
 ) -> Expected:
     """Estimate how trained models score at another site, from their recorded predictions.
 
     `outputs` has what each model predicts for labelled rows, and for the same objects at both
     sites. `reference` may be what another model predicts for the labelled rows and for the pairs
-    at the first site.
+    at the first site. Labelled rows and pairs may be in groups.
     """
     every = np.arange(len(y_val))
     known = [np.isin(y_val, getattr(one, "classes", y_val)) for one in outputs[LABELLED]]
@@ -422,7 +439,7 @@ def of_outputs(
     validation = {"score": (np.array(scores), None)}
     labelled = LabelledRows(y_val, [every], groups)
     engine = Engine(task, {"score": scorer}, labelled, models, validation, "score", reference)
-    found = engine.at(models)
+    found = engine.at(models, pair_groups)
     differences = engine.differences([found], np.zeros(len(names), dtype=np.intp))
     columns = found.columns
     unknown = np.full(len(names), np.nan)

@@ -140,7 +140,7 @@ def test_the_error_of_weighted_rows_is_that_of_repeated_ones(metric):
         weighted._replace(score_weight=None),
         [record(fitted, X[test]) for test in rows],
     )
-    error = expected.standard_error(repeated.groups_of_units)
+    error = expected.standard_error()
     assert found.standard_error() == pytest.approx(error, rel=0.05)
     assert plain.standard_error() != pytest.approx(error, rel=0.1)
 

@@ -16,9 +16,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
-from sklearn.metrics import get_scorer, log_loss, make_scorer
+from sklearn.metrics import get_scorer, log_loss, make_scorer, top_k_accuracy_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 
 from pa_select import (
@@ -33,6 +33,8 @@ from pa_select.two_sites import ExpectedScore, SiteAdapter
 from pa_select.two_sites.classification import Classification, calibrating_beta, class_bias
 from pa_select.two_sites.engine import expected_scores, shrunk_scores
 from pa_select.two_sites.paired_rows import aligned_pairs
+from pa_select.two_sites.score_of_units import widening
+from pa_select.two_sites.site_adapter import cross_adapted
 from pa_select.two_sites.trained import estimates
 
 # Many pairs here are of no class: their rows are drawn around the middle of all classes.
@@ -573,6 +575,88 @@ def test_labelled_rows_of_one_group_count_once(scoring):
         assert apart.low > together.low + 0.005
 
 
+@pytest.mark.parametrize("scoring", ["accuracy", "f1_macro", "neg_log_loss", "top 2"])
+def test_pairs_of_one_group_count_once(scoring):
+    model, a, b, X, y = three_classes(7, 40)
+    if scoring == "top 2":  # which has no formula
+        scoring = make_scorer(top_k_accuracy_score, response_method="predict_proba", k=2)
+    objects = np.tile(np.arange(40), 5)
+    given = {"estimators": model, "X_val": X, "y_val": y, "scoring": scoring}
+    once = expected_score(X_a=a, X_b=b, **given)
+    pairs = {"X_a": a[objects], "X_b": b[objects]}
+    with pytest.warns(UserWarning, match="got 200 pairs of 40 objects"):
+        assert expected_score(**pairs, **given).score == pytest.approx(once.score)
+    rng = np.random.default_rng(0)
+    scans = {name: rows + 1e-6 * rng.normal(size=rows.shape) for name, rows in pairs.items()}
+    together = expected_score(**scans, **given, pair_groups=objects.astype(str))
+    apart = expected_score(**scans, **given)
+    assert together.score == pytest.approx(once.score, abs=1e-4)
+    rel = 0.15 if isinstance(scoring, str) else 0.5  # of parts that are drawn at random
+    assert together.change_standard_error == pytest.approx(once.change_standard_error, rel=rel)
+    assert apart.change_standard_error < 0.7 * once.change_standard_error
+    if scoring == "accuracy":
+        assert together.change_standard_error == pytest.approx(once.change_standard_error)
+        assert together.low == pytest.approx(once.low, abs=0.01)
+        assert apart.low > once.low + 0.02
+
+
+def test_pairs_of_regressors_in_groups():
+    rng = np.random.default_rng(0)
+    X, objects = rng.normal(size=(100, 2)), np.repeat(np.arange(30), 6)
+    model = Ridge().fit(X, X[:, 0])
+    a = rng.normal(size=(30, 2))[objects] + 0.01 * rng.normal(size=(180, 2))
+    b = a + rng.normal(size=(30, 2))[objects]
+    given = model, a, b, X, X[:, 0] + rng.normal(size=100)
+    apart, together = (
+        expected_score(*given, scoring="neg_root_mean_squared_error", pair_groups=groups)
+        for groups in (None, objects)
+    )
+    ratio = together.change_standard_error / apart.change_standard_error
+    assert ratio == pytest.approx(np.sqrt(6) * widening(30, 180), rel=0.05)
+    assert together.low < apart.low - 0.1
+    # The row of an object is mapped by an adapter that has seen none of its scans.
+    nearest = KNeighborsRegressor(1)
+    mapped = [cross_adapted(nearest, b, a, 0, groups) for groups in (None, objects)]
+    errors = [np.square(rows - a).mean() for rows in mapped]
+    assert errors[0] < 0.01 < 0.5 < errors[1]
+    adapted = expected_score(*given, adapter=nearest, pair_groups=objects)
+    by_hand = expected_score(model, a, mapped[1], *given[3:], pair_groups=objects)
+    assert adapted == pytest.approx(by_hand, nan_ok=True)
+
+
+def test_what_is_said_of_pairs_in_groups():
+    model, a, b, X, y = three_classes(7, 10)
+    objects = np.repeat(np.arange(10), 20)
+    pairs = a[objects], b[objects]
+    with pytest.warns(UserWarning, match="expected at least 20 objects, got 10"):
+        expected_score(model, *pairs, X, y, pair_groups=objects)
+    with pytest.raises(ValueError, match="pair_groups: expected rows of at least two groups"):
+        expected_score(model, *pairs, X, y, pair_groups=np.zeros(200))
+    with pytest.raises(ValueError, match=r"pair_groups: expected shape \(200,\), got \(10,\)"):
+        expected_score(model, *pairs, X, y, pair_groups=np.arange(10))
+    # Objects that were exchanged are named by one of their pairs.
+    model, a, b, X, y = three_classes(7, 60)
+    objects, b = np.repeat(np.arange(60), 4), a + 0.01
+    b[[3, 11]] = b[[11, 3]]
+    with pytest.warns(UserWarning, match=r"got 2 of 60 rows .*\(1[2-5] of X_a with 4[4-7] of X_b"):
+        expected_score(model, a[objects], b[objects], X, y, pair_groups=objects)
+
+
+def test_groups_of_one_class_are_no_other_classes(recwarn):
+    # Each image has one class; their shares vary more than those of as many single pixels.
+    rng = np.random.default_rng(4)
+    y = np.repeat(rng.permutation(np.arange(24) % 2), 50)
+    images, logits = np.arange(1200) // 50, 4 * np.eye(2)
+    scores = logits[y] + rng.normal(size=(1200, 2))
+    old = logits[np.repeat(np.arange(24) % 3 // 2, 50)] + rng.normal(size=(1200, 2))
+    new = old + 0.3 * rng.normal(size=(1200, 2))
+    expected_score(None, old, new, scores, y)
+    assert any("objects of the classes" in str(one.message) for one in recwarn)
+    recwarn.clear()
+    expected_score(None, old, new, scores, y, groups=images, pair_groups=images)
+    assert not [one for one in recwarn if "objects of the classes" in str(one.message)]
+
+
 class Tolerant(LogisticRegression):
     def decision_function(self, X):
         return super().decision_function(np.nan_to_num(X))
@@ -769,6 +853,19 @@ def test_pairs_of_one_class_are_noticed():
         warnings.simplefilter("error")
         scoring = expected_scorer(*every)
         GridSearchCV(LogisticRegression(), {"C": [1e-6, 1.0]}, scoring=scoring).fit(X, y)
+
+
+def test_rows_of_one_patient_say_little_of_the_shares_of_classes(recwarn):
+    rng = np.random.default_rng(0)
+    y, patients = np.repeat(np.arange(16) % 2, 25), np.arange(400) // 25
+    X = 2.0 * y[:, None] + rng.normal(size=(400, 2))
+    a = 2.0 * (rng.random(80) < 0.25)[:, None] + rng.normal(size=(80, 2))
+    for groups, n_doubts in ((None, 1), (patients, 0)):
+        recwarn.clear()
+        search = PASearchCV(LogisticRegression(), {"C": [0.1, 1.0]})
+        search.fit(X, y, paired=(a, a + 0.1), groups=groups)
+        told = [one for one in recwarn if "objects of the classes" in str(one.message)]
+        assert len(told) == n_doubts
 
 
 def test_an_object_that_is_given_five_times_counts_once():

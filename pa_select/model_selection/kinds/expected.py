@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics.cluster import contingency_matrix
 
 from pa_select.model_selection.kinds.kind import ExpectedElsewhere
 from pa_select.model_selection.split_scores import SAMPLE_X, Data
@@ -361,13 +362,18 @@ class ExpectedAtSites(ExpectedElsewhere):
         if self.made_by.of_regressors or position is None:
             return
         classes, counts = np.unique(y, return_counts=True)
-        shares = counts / counts.sum()
+        shares, groups = counts / counts.sum(), self.made_by.labelled.groups
+        of_labels = shares * (1 - shares) / len(y)
+        if groups is not None:  # rows of one group may be of one class
+            table = contingency_matrix(groups, y)
+            away = table - np.outer(table.sum(axis=1), shares)
+            of_labels = np.square(away).sum(axis=0) / len(y) ** 2
         for site, found in zip(self.made_by.sites, self.found, strict=True):
             at_site = found.shares[position]
             if len(at_site) != len(shares):
                 continue
             # Posteriors vary less than labels, so that the test is conservative.
-            variance = shares * (1 - shares) * (1 / site.n_pairs + 1 / len(y))
+            variance = shares * (1 - shares) / site.n_pairs + of_labels
             where = f"paired[{site.name!r}]" if site.name else "paired"
             yield from doubt_of_classes(at_site, shares, variance, where, classes)
 
