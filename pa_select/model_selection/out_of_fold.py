@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,7 @@ from pa_select.scores.precomputed import (
     Stacks,
     row_numbers,
 )
-from pa_select.utils.typing import Array, Floats, Ints
+from pa_select.utils.typing import Array, Floats, Ints, Mask
 
 # Recorded predictions give the same scores, but for rounding to single precision.
 _ROUNDING = 1e-5
@@ -66,6 +67,12 @@ class OutOfFold:
             of_samples = [self._outputs(position, sample) for sample in samples]
             found[candidate] = self._error(metric, scores[candidate], of_samples)
         return found
+
+    def among(self, rows: Mask) -> OutOfFold:
+        """Return what says how certain the scores of only some of the rows are."""
+        some, tests = copy(self), [test[rows[test]] for test in self._labelled.rows]
+        some._labelled = self._labelled._replace(rows=tests)
+        return some
 
     def _error(self, metric: str, scores: Floats, of_samples: Sequence[Any]) -> float:
         """Return the standard error of a candidate's mean score; nan if it has another one."""

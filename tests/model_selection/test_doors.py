@@ -51,6 +51,7 @@ from pa_select import (
     within_one_standard_error,
 )
 from pa_select.pairing import LabelPairing
+from pa_select.two_sites.score_of_units import error_of_rate
 
 X, Y = shuffle(*load_wine(return_X_y=True), random_state=0)
 X = (X - X.mean(axis=0)) / X.std(axis=0)
@@ -777,6 +778,23 @@ def test_the_error_of_one_split_is_that_of_its_rows(scoring, views):
                 assert (error < 0.15).all()
             elif scoring != "neg_log_loss":
                 np.testing.assert_allclose(error, np.sqrt(score * (1 - score) / 100), atol=0.015)
+
+
+@pytest.mark.filterwarnings("error:.*at least two splits")
+def test_the_error_in_the_worst_environment_of_one_split_is_that_of_its_rows():
+    sites = np.where(np.arange(400) % 4 == 3, "small", "large")
+    rule = GuardedSelection(score="accuracy_worst_environment")
+    options = {"scoring": ["accuracy", "f1_macro"], "refit": "accuracy", "selection": rule}
+    grid = {"C": [1e-6, 0.1, 1, 2]}
+    search = PASearchCV(LogisticRegression(max_iter=200), grid, cv=ONE_SPLIT, **options)
+    table = search.fit(D, d, environments=sites).cv_results_
+    n = np.where(table["worst_environment_accuracy"] == "small", 25, 75)
+    score = table["mean_test_accuracy_worst_environment"]
+    by_hand = error_of_rate(score, n)
+    np.testing.assert_allclose(table["se_test_accuracy_worst_environment"], by_hand)
+    assert (table["se_test_f1_macro_worst_environment"] > 0).all()
+    lowest = score.max() - rule.n_se * by_hand[score.argmax()]
+    assert (table["eligible"] == (score >= lowest)).all()
 
 
 def test_one_wrong_row_of_a_single_split_excludes_no_candidate():

@@ -189,7 +189,14 @@ class ComparisonOfEnvironments(Comparison):
                 # Scores on rows on which the metric is not defined say nothing.
                 by_environment[environment] = np.where(known, by_environment[environment], np.nan)
         left_out = self.scorable.left_out.get(scores.metric, {})
+        error = f"se_test_{scores.metric}_worst_environment"
         columns = environment_columns(scores.metric, by_environment, scores.n_disjoint, left_out)
+        if len(self.folds) == 1:  # which does not show how scores vary
+            worst = columns[f"worst_environment_{scores.metric}"]
+            for environment in self.distinct:
+                some = scores.out_of_fold.among(self.names == environment)
+                of_rows = some.errors(scores.metric, by_environment[environment])
+                columns[error] = np.where(worst == environment, of_rows, columns[error])
         if self.are_held_out:
             mean = f"mean_test_{scores.metric}_environment_"
             means = np.stack([columns[f"{mean}{environment}"] for environment in self.distinct])
