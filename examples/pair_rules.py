@@ -287,7 +287,8 @@ def with_error(mean, error):
 
 def by_collection(values):
     """Return means of each collection with 40 pairs, and of all with each number of pairs."""
-    table = values.loc[40].groupby("problem", sort=False).mean().map("{:.1f}".format)
+    table = values.loc[40].groupby("problem", sort=False).mean()
+    table = table.apply(lambda column: column.map("{:.1f}".format))
     table.index += ", 40 pairs"
     mean, error = over_problems(values)
     for n in mean.index:

@@ -78,7 +78,7 @@ def images_of(typeface, codes, size=16):
 def rows_of(typeface, seed):
     """Draw the characters of a collection."""
     common = set.intersection(
-        *(set(FT2Font(path_of(face)).get_charmap()) for face in ("DejaVuSans", typeface))
+        *(set(FT2Font(str(path_of(face))).get_charmap()) for face in ("DejaVuSans", typeface))
     )
     codes = np.array(sorted(code for code in common if script_of(code)))
     y = np.array([script_of(code) for code in codes])

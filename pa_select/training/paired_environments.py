@@ -191,7 +191,7 @@ def _known_labels(environment: Any, dataset: Any) -> Any:
     known = environment[1] if isinstance(environment, tuple) else getattr(environment, "y", None)
     if known is None and isinstance(environment, Dataset) and not hasattr(environment, "X"):
         # Only reading every item shows its label; arrays and skorch datasets need not be read.
-        known = [item[1] for item in dataset]
+        known = [as_numpy(item[1]) for item in dataset]
     return _flat(known)
 
 

@@ -96,7 +96,7 @@ def test_accuracy_of_54_networks_before_and_after():
 
 def test_agreement_predicts_the_losses_of_the_nets_of_the_study():
     table = pd.read_csv(ROOT / "docs" / "figures" / "small_nets_study.csv", index_col=0)
-    tau = table.map(lambda cell: float(cell.split(" ")[0]))
+    tau = table.apply(lambda column: column.str.split(" ").str[0].astype(float))
     for shift in ("noise", "turned", "PGD"):
         lost, gained = tau.loc[f"lost accuracy, {shift}"], tau.loc[f"gained log-loss, {shift}"]
         assert lost["agreement, marginal prior"] < -0.4 < lost["entropy"]
