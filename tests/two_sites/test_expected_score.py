@@ -20,6 +20,7 @@ from sklearn.metrics import get_scorer, log_loss, make_scorer, top_k_accuracy_sc
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
+from sklearn.tree import DecisionTreeClassifier
 
 from pa_select import (
     PACommittee,
@@ -598,6 +599,31 @@ def test_pairs_of_one_group_count_once(scoring):
         assert together.change_standard_error == pytest.approx(once.change_standard_error)
         assert together.low == pytest.approx(once.low, abs=0.01)
         assert apart.low > once.low + 0.02
+
+
+def test_differences_of_models_count_a_group_once():
+    model, a, b, X, y = three_classes(7, 40)
+    objects = np.tile(np.arange(40), 6)
+    rng = np.random.default_rng(0)
+    scans = [rows[objects] + 1e-6 * rng.normal(size=(240, 2)) for rows in (a, b)]
+    models = {"one": model, "other": DecisionTreeClassifier(max_depth=2).fit(X[:100], y[:100])}
+    found = [
+        expected_score(models, *pairs, X[100:], y[100:], groups=rows, pair_groups=groups)
+        for pairs, rows, groups in (
+            ([a, b], None, None),
+            (scans, None, objects),
+            (scans, None, None),
+            ([a, b], np.arange(200), None),
+            ([a, b], np.arange(200) // 20, None),
+        )
+    ]
+    once, together, apart, alone, blocks = (
+        max(one.difference_standard_error for one in of_models.values()) for of_models in found
+    )
+    assert together == pytest.approx(once, rel=0.01)
+    assert apart < 0.9 * once
+    assert alone == pytest.approx(once)
+    assert abs(blocks / once - 1) > 0.01
 
 
 def test_pairs_of_regressors_in_groups():
