@@ -175,11 +175,11 @@ def check_for_adapter(
         return
     b, a = (list(getattr(rows, "columns", [])) for rows in (X_b, X_a))
     if len(a) == len(b) and set(a) != set(b):
-        here, there = next((x, y) for x, y in zip(a, b, strict=True) if x != y)
+        here, there = (next(x for x in one if x not in other) for one, other in ((a, b), (b, a)))
         warn_caller(
             f"{name_b}: expected the columns of {name_a}, got as many with other names, such as "
-            f"{there!r} where {name_a} has {here!r}. The adapter takes them for other "
-            "measurements, and has no slope of about 1 for each column. If they measure the same, "
+            f"{there!r} where {name_a} has {here!r}. The adapter takes these for other "
+            "measurements, and has no slope of about 1 for them. If they measure the same, "
             f"give them the same names: {name_b} = {name_b}.set_axis({name_a}.columns, axis=1), "
             "for spectra after interpolation to the same wavelengths."
         )
