@@ -15,7 +15,7 @@ from sklearn.datasets import load_diabetes, load_digits, load_wine
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import accuracy_score, log_loss, make_scorer, r2_score
+from sklearn.metrics import accuracy_score, brier_score_loss, log_loss, make_scorer, r2_score
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
@@ -715,6 +715,20 @@ def test_a_scorer_may_call_score():
     assert plain.score(X_T, Y_T, sample_weight=weight) == expected
 
 
+@pytest.mark.parametrize("loss", [log_loss, brier_score_loss])
+@pytest.mark.parametrize("classes", [[1, 2], [1]])
+def test_losses_take_columns_of_classes_that_no_label_has(loss, classes):
+    models = [GaussianNB(var_smoothing=s).fit(X[FIT], Y[FIT]) for s in (1e-9, 1e-3)]
+    rows = np.flatnonzero(TEST & np.isin(Y, classes))
+    scoring = make_scorer(loss, response_method="predict_proba", greater_is_better=False)
+    committee = PACommittee.from_models(models, X[rows], Y[rows], scoring=scoring)
+    # The scores are sums over the rows of each fold, which is in 4 of the 10 pairs of five.
+    pairs = committee.posterior_.scores_a + committee.posterior_.scores_b
+    losses = [loss(Y[rows], one.predict_proba(X[rows]), labels=[0, 1, 2]) for one in models]
+    np.testing.assert_allclose(pairs.mean(axis=0), -0.4 * len(rows) * np.array(losses))
+    assert np.isfinite(committee.score(X[rows], Y[rows]))
+
+
 @pytest.mark.parametrize("scoring", ["neg_log_loss", "roc_auc_ovr", "average_precision"])
 @pytest.mark.parametrize("n_rows", [12, 30])
 def test_metrics_that_need_every_class(scoring, n_rows):
@@ -732,7 +746,7 @@ def test_a_class_of_one_row_is_in_one_fold_alone():
     rows = np.r_[rows[Y[rows] == 0][:1], rows[Y[rows] > 0]]
     for some, message in ((rows, "metric that is finite"), (rows[1:], "is defined on parts")):
         with pytest.raises(ValueError, match=f"scoring: expected .*{message}"):
-            PACommittee.from_models(models, X[some], Y[some], scoring="neg_log_loss")
+            PACommittee.from_models(models, X[some], Y[some], scoring="roc_auc_ovr")
     twice = np.r_[rows, 0]
     binary = [clone(model).fit(X[FIT], Y[FIT] == 0) for model in models]
     committee = PACommittee.from_models(binary, X[twice], Y[twice] == 0, scoring="roc_auc")
