@@ -228,7 +228,7 @@ def doubts_of_pairing(
     if a is None or b is None or len(a) < FEW_PAIRS or np.isnan(a).any() or np.isnan(b).any():
         return []
     some = compared_objects(len(a))
-    a, b = _moderate(a[some]), _moderate(b[some])
+    a, b = (_moderate(hard_as_equal(rows[some])) for rows in (a, b))
     expected = f"{name_a} and {name_b}: expected row i of both to be the same object, got"
     if not _resemble_pairwise(a, b):
         return [
@@ -289,6 +289,12 @@ def _exchanged(a: Floats, b: Floats) -> Ints:
     is_nearer = _CLEARLY * distances[rows, nearest] <= np.minimum(own, own[nearest])
     found = np.flatnonzero(is_mutual & is_nearer & (nearest != rows))
     return np.column_stack([found, nearest[found]])
+
+
+def hard_as_equal(rows: Floats) -> Floats:
+    """Return rows in which a single finite class score is 0: it names the class, at any size."""
+    is_hard = np.isneginf(rows).any(axis=1) & (np.isfinite(rows).sum(axis=1) == 1)
+    return np.where(is_hard[:, None] & np.isfinite(rows), 0.0, rows)
 
 
 def _moderate(rows: Floats) -> Floats:
