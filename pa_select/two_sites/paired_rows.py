@@ -228,7 +228,7 @@ def doubts_of_pairing(
     if a is None or b is None or len(a) < FEW_PAIRS or np.isnan(a).any() or np.isnan(b).any():
         return []
     some = compared_objects(len(a))
-    a, b = (_moderate(hard_as_equal(rows[some])) for rows in (a, b))
+    a, b = _moderate(a[some]), _moderate(b[some])
     expected = f"{name_a} and {name_b}: expected row i of both to be the same object, got"
     if not _resemble_pairwise(a, b):
         return [
@@ -304,7 +304,7 @@ def _moderate(rows: Floats) -> Floats:
     """
     if not (np.abs(rows) > np.finfo(np.float32).max).any():
         return rows
-    ranks: Floats = rankdata(rows, axis=0, nan_policy="omit")
+    ranks: Floats = rankdata(hard_as_equal(rows), axis=0, nan_policy="omit")
     return ranks
 
 
