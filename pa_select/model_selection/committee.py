@@ -282,8 +282,9 @@ class PACommittee(
         with callbacks.subtask("search").passed_on_to(search):
             search.fit(X, y, **params)
         # Only what is fitted: parameters stay what the user gave.
-        fitted = vars(search.best_estimator_)
-        self.__dict__.update({name: x for name, x in fitted.items() if name.endswith("_")})
+        own = {x: value for x, value in vars(search.best_estimator_).items() if x.endswith("_")}
+        own["warnings_"] = vars(self)["warnings_"] + own["warnings_"]
+        self.__dict__.update(own)
 
     def _fit_after(
         self, search: Any, callbacks: Callbacks, X: Any, y: Any, params: dict[str, Any]
