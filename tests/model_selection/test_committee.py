@@ -432,6 +432,30 @@ def test_groups_and_weights_reach_search_and_members():
     np.testing.assert_array_equal(committee.posterior_.weights, by_hand.weights)
 
 
+@pytest.mark.parametrize("of_ours", [False, True])
+@pytest.mark.parametrize("noise", [0.0, 2.0], ids=["without errors", "with errors"])
+def test_rows_without_weight_have_no_say_in_temperatures(of_ours, noise):
+    rows = Z[FIT] + noise * np.random.default_rng(0).normal(size=(89, 13))
+    model, weight = GaussianNB(), 1.0 * (np.arange(89) % 3 > 0)
+    splits = list(CV.split(rows, Y[FIT]))
+    search = (PASearchCV if of_ours else GridSearchCV)(model, {}, cv=splits)
+    committee = PACommittee(search).fit(rows, Y[FIT], sample_weight=weight)
+    scores, tested = [], []
+    for train, test in splits:
+        fitted = clone(model).fit(rows[train], Y[FIT][train], sample_weight=weight[train])
+        tested += [kept := test[weight[test] > 0]]
+        scores += [class_scores(fitted, rows[kept])[0]]
+    expected = beta_of(np.concatenate(scores), Y[FIT][np.concatenate(tested)], np.arange(3))
+    assert committee.betas_ == pytest.approx([expected], rel=1e-6)
+
+
+def test_errors_of_rows_without_weight_leave_votes_as_certain_as_they_are():
+    scores, kept = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 4 > 0
+    y = np.where(kept, scores.argmax(axis=1), scores.argmin(axis=1))
+    found = beta_of(scores, y, np.arange(3), 1.0 * kept)
+    assert found == pytest.approx(beta_of(scores[kept], y[kept], np.arange(3)), rel=1e-6)
+
+
 def test_metadata_routing():
     weight = np.where(np.arange(FIT.sum()) % 5 == 0, 3.0, 1.0)
     with sklearn.config_context(enable_metadata_routing=True):
