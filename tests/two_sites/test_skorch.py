@@ -357,3 +357,12 @@ def test_the_labels_of_a_dataset_are_read_once():
     without, rows.n_read = rows.n_read, 0
     expected_scorer(A, B)(model, rows, LABELS)
     assert without == rows.n_read + len(V)
+
+
+def test_the_cache_of_an_epoch_is_whole_after_a_scorer_ran():
+    model = net().fit(V, LABELS)
+    cached = [torch.ones(len(V), 3)]
+    model.forward_iter = lambda *_, **__: iter(cached)  # as skorch's EpochScoring does it
+    expected_scorer(A, B)(model, V, LABELS)
+    for rows in (V, A):  # the next scorer reads it, whatever rows it asks for
+        assert next(model.forward_iter(rows)) is cached[0]
