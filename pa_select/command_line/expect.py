@@ -164,6 +164,7 @@ def run(options: argparse.Namespace, own_process: bool) -> int:
             FEW_PAIRS,
             compared_objects,
             doubts_of_pairing,
+            hard_as_equal,
         )
         from pa_select.two_sites.trained import doubts_of_classes, doubts_of_labels, of_outputs
 
@@ -184,7 +185,10 @@ def run(options: argparse.Namespace, own_process: bool) -> int:
         )
     # All models together say most of which object a row is. A copy of all rows may be large.
     some = compared_objects(n_pairs)
-    all_a, all_b = (np.hstack([x[side].values[some] for x in tables.values()]) for side in (0, 1))
+    all_a, all_b = (
+        np.hstack([hard_as_equal(x[side].values[some]) for x in tables.values()])
+        for side in (0, 1)
+    )
     for message in doubts_of_pairing(all_a, all_b, first_a.name, first_b.name, some):
         output.warn(message)
     classes = np.arange(n_classes)

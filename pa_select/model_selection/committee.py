@@ -44,7 +44,7 @@ from pa_select.scores.candidate_posterior import (
     scores_on_random_folds,
 )
 from pa_select.scores.class_scores import align_classes
-from pa_select.scores.precomputed import RecordedRegressor, one_column
+from pa_select.scores.precomputed import RecordedRegressor, one_column, taking_classes
 from pa_select.utils.arrays import (
     check_column,
     check_scoring_argument,
@@ -282,8 +282,9 @@ class PACommittee(
         with callbacks.subtask("search").passed_on_to(search):
             search.fit(X, y, **params)
         # Only what is fitted: parameters stay what the user gave.
-        fitted = vars(search.best_estimator_)
-        self.__dict__.update({name: x for name, x in fitted.items() if name.endswith("_")})
+        own = {x: value for x, value in vars(search.best_estimator_).items() if x.endswith("_")}
+        own["warnings_"] = vars(self)["warnings_"] + own["warnings_"]
+        self.__dict__.update(own)
 
     def _fit_after(
         self, search: Any, callbacks: Callbacks, X: Any, y: Any, params: dict[str, Any]
@@ -530,8 +531,8 @@ class PACommittee(
         -----
         The parts are the pairs of five random folds of the rows, in ten repetitions, or halves of
         these with fewer than 25 rows; for regressors ten random halves and the rest. If a metric
-        is not defined on the rows of a fold, such as the log-loss without a row of some class, the
-        folds are stratified.
+        is not defined on the rows of a fold, such as the area under the curve without a row of
+        some class, the folds are stratified.
 
         Examples
         --------
@@ -559,6 +560,7 @@ class PACommittee(
         scorer = check_scoring(outputs[0], scoring)
         if not of_regressors:
             committee.classes_ = outputs[0].classes
+            scorer = taking_classes(scorer, committee.classes_)
             for one in outputs:
                 one.check_methods(scorer)
         folds, by_fold = scores_on_random_folds(scorer, outputs, labels, of_regressors)

@@ -19,6 +19,7 @@ from pa_select.model_selection.evaluation import (
 from pa_select.model_selection.kinds.kind_of import ARGUMENTS
 from pa_select.model_selection.split_scores import class_of_rows
 from pa_select.model_selection.splits import check_fit_params, takes_parameter
+from pa_select.scores.class_scores import warn_of_trained_module
 from pa_select.scores.precomputed import RecordedClassifier, RecordedRegressor
 from pa_select.utils.arrays import check_column, check_scoring_argument
 from pa_select.utils.estimators import named_estimators
@@ -57,6 +58,7 @@ def checked_search(search: Any, metric: str | None) -> Any:
         check_only_metric(metric)
     elif known is not None and (search.refit if metric is None else metric) not in known:
         raise ValueError(f"metric: expected one of {known}, got {metric!r}.")
+    warn_of_trained_module(search.estimator)
     # Cloned, so that the search that was given stays as it is.
     return clone(search)
 

@@ -67,7 +67,7 @@ from pa_select.scores.candidate_posterior import (
     pairs_of_parts,
     posterior_of_parts,
 )
-from pa_select.scores.class_scores import refuse_doubles
+from pa_select.scores.class_scores import check_net
 from pa_select.scores.precomputed import Stacks
 from pa_select.utils.arrays import (
     check_column,
@@ -150,7 +150,7 @@ class Plan:
         names = self.kind.names_of_samples or [name] * len(self.kind.samples)
         samples = [("X", X), *zip(names, self.kind.samples, strict=True)]
         # Torch modules fail on float64 rows at their first batch, which may be hours away.
-        refuse_doubles(search.estimator, samples, y)
+        check_net(search.estimator, samples, y)
         #: The distinct labels; none for regressors.
         self.labels = np.unique(np.asarray(y)[: 0 if self.of_regressors else None])
         #: Parameters of `pooled_agreement`.

@@ -22,6 +22,7 @@ from pa_select.utils.arrays import (
     is_of_doubles,
 )
 from pa_select.utils.estimators import is_instance, is_pipeline, is_torch_model, unwrapped
+from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Array, Floats, Index, Ints, Labels, Model, Rows
 
 # The steps before a net are fitted to so many rows, to see which precision they return.
@@ -148,15 +149,29 @@ def _check_n_rows(n: int, X: Any, name: str) -> None:
         raise ValueError(f"estimator: expected scores of {n_expected} rows from {name}, got {n}.")
 
 
-def refuse_doubles(estimator: Model, samples: Sequence[tuple[str, Rows]], y: Labels) -> None:
-    """Refuse samples, by name, in double precision that a skorch net in single precision lacks.
+def warn_of_trained_module(estimator: Any) -> None:
+    """Warn if a net was given a module itself and has trained it: clones keep its weights."""
+    *_, net = unwrapped(estimator)
+    module = getattr(net, "module_", None)
+    if module is not None and module is getattr(net, "module", None) and len(net.history):
+        warn_caller(
+            "estimator: expected a net with the class of its module, or a function that makes it, "
+            f"got the module itself, a {type(module).__name__}, after {len(net.history)} epochs "
+            "of training. All fits begin with its weights, and may know the rows that they are "
+            f"scored on. Write {type(net).__name__}(lambda: {type(module).__name__}(...), ...)."
+        )
 
-    A new net tries two rows of each; `y` has the labels of the first sample. What fails for
-    another reason is left to the fits.
+
+def check_net(estimator: Model, samples: Sequence[tuple[str, Rows]], y: Labels) -> None:
+    """Warn of a skorch net's trained module; refuse samples, by name, in double precision.
+
+    A new net in single precision tries two rows of each; `y` has the labels of the first sample.
+    What fails for another reason is left to the fits.
     """
     *_, final = unwrapped(estimator)
     if not is_instance(final, "skorch", "NeuralNet"):
         return
+    warn_of_trained_module(final)
     steps: Any = estimator if is_pipeline(estimator) else [estimator]
     if steps[-1] is not final:
         return

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self, cast
 
 import numpy as np
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_regressor
+from sklearn.metrics import brier_score_loss, log_loss
 from sklearn.utils.metaestimators import available_if
 
 from pa_select.scores.class_scores import align_classes, class_scores, comparable_scores
@@ -20,6 +21,8 @@ from pa_select.utils.typing import Array, Floats, Ints, Predictor, Rows, Scorer
 
 #: What metrics may look at besides the predicted classes.
 METHODS = ("decision_function", "predict_proba")
+# Means of a loss of each row, which are defined whatever classes the labels have.
+_LOSSES = (log_loss, brier_score_loss)
 # Sums of probabilities in half precision miss 1 by less.
 _ROUNDED = 0.01
 
@@ -50,6 +53,18 @@ def response_methods(scorer: Scorer) -> list[str]:
     """Return the methods of a model that a scorer looks at, the first one that there is."""
     methods: Any = getattr(scorer, "_response_method", ())
     return [methods] if isinstance(methods, str) else list(methods)
+
+
+def taking_classes(scorer: Scorer, classes: Array) -> Scorer:
+    """Return a scorer whose metric takes columns of these classes, also of those no label has.
+
+    scikit-learn's losses refuse them unless they know all classes.
+    """
+    if getattr(scorer, "_score_func", None) not in _LOSSES:
+        return scorer
+    knowing: Any = copy(scorer)
+    knowing._kwargs = {"labels": classes, **knowing._kwargs}
+    return cast("Scorer", knowing)
 
 
 @dataclass(eq=False, repr=False)

@@ -18,7 +18,14 @@ from pa_select.agreement.inputs.validation import check_prior, is_marginal
 from pa_select.pairing.one_sample import check_rows, pair_environments
 from pa_select.scores.modules import check_classifies, net_scores
 from pa_select.scores.precomputed import one_column
-from pa_select.utils.arrays import OF_LABELS, WRONG_PRECISION, as_numpy, shape_of, stacked
+from pa_select.utils.arrays import (
+    OF_LABELS,
+    WRONG_PRECISION,
+    as_numpy,
+    is_slice_dataset,
+    shape_of,
+    stacked,
+)
 from pa_select.utils.estimators import module_of, refuse_iterable_dataset, refuse_loader
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Array, Floats, HasItems, Index, Net, Prior
@@ -174,9 +181,11 @@ def _labels(environment: object, dataset: HasItems, k: int) -> Array:
     """Return the labels of an environment."""
     known = _known_labels(environment, dataset)
     if known is None:
+        of_slice = " Give (SliceDataset(data, 0), SliceDataset(data, 1)), or data, the Dataset."
         raise ValueError(
             f"environments[{k}]: expected (X, y) or a Dataset of rows and labels with "
             f"pairing='label', got {type(environment).__name__}."
+            f"{of_slice if is_slice_dataset(environment) else ''}"
         )
     return _array_of(known)
 

@@ -33,8 +33,6 @@ SHARES = (
     metrics.roc_auc_score,
     metrics.top_k_accuracy_score,
 )
-#: Means of a loss of each row, which are defined whatever classes the labels have.
-LOSSES = (metrics.log_loss, metrics.brier_score_loss)
 # Sums of shares that differ from 1 by no more than this are 1.
 _ROUNDING = 1e-12
 # Options of these metrics that the formula has.

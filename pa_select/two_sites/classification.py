@@ -15,13 +15,9 @@ from pa_select.scores.precomputed import (
     joined,
     response_methods,
     row_numbers,
+    taking_classes,
 )
-from pa_select.two_sites.class_metrics import (
-    LOSSES,
-    SHARES,
-    of_probabilities,
-    value_and_gradient,
-)
+from pa_select.two_sites.class_metrics import SHARES, of_probabilities, value_and_gradient
 from pa_select.two_sites.score_of_units import (
     LabelledRows,
     ScoreOfUnits,
@@ -121,20 +117,9 @@ class Classification:
             yield RecordedClassifier(classes, posterior, classes[columns], posterior)
 
     def score(self, scorer: Scorer, model: RecordedClassifier, y: Array) -> float:
-        """Score a classifier on labelled rows.
-
-        scikit-learn's losses refuse columns of classes that no label has; their formulas take
-        them.
-        """
-        try:
-            return float(scorer(model, row_numbers(np.arange(len(y))), y))
-        except ValueError:
-            if getattr(scorer, "_score_func", None) not in LOSSES:
-                raise
-            scored = self.closed_form(scorer, self.known_labels(model, y), model, is_counted=False)
-            if scored is None or not np.isfinite(scored.score):
-                raise
-            return scored.score
+        """Score a classifier on labelled rows."""
+        scorer = taking_classes(scorer, model.classes)
+        return float(scorer(model, row_numbers(np.arange(len(y))), y))
 
     def output(self, estimator: Predictor, X: Rows, scorer: Scorer) -> RecordedClassifier:
         """Record what a classifier predicts for X; the columns are its sorted classes."""

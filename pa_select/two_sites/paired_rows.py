@@ -207,11 +207,11 @@ def check_for_adapter(
         return
     b, a = (list(getattr(rows, "columns", [])) for rows in (X_b, X_a))
     if len(a) == len(b) and set(a) != set(b):
-        here, there = next((x, y) for x, y in zip(a, b, strict=True) if x != y)
+        here, there = (next(x for x in one if x not in other) for one, other in ((a, b), (b, a)))
         warn_caller(
             f"{name_b}: expected the columns of {name_a}, got as many with other names, such as "
-            f"{there!r} where {name_a} has {here!r}. The adapter takes them for other "
-            "measurements, and has no slope of about 1 for each column. If they measure the same, "
+            f"{there!r} where {name_a} has {here!r}. The adapter takes these for other "
+            "measurements, and has no slope of about 1 for them. If they measure the same, "
             f"give them the same names: {name_b} = {name_b}.set_axis({name_a}.columns, axis=1), "
             "for spectra after interpolation to the same wavelengths."
         )
@@ -323,6 +323,12 @@ def _exchanged(a: Floats, b: Floats) -> Ints:
     return np.column_stack([found, nearest[found]])
 
 
+def hard_as_equal(rows: Floats) -> Floats:
+    """Return rows in which a single finite class score is 0: it names the class, at any size."""
+    is_hard = np.isneginf(rows).any(axis=1) & (np.isfinite(rows).sum(axis=1) == 1)
+    return np.where(is_hard[:, None] & np.isfinite(rows), 0.0, rows)
+
+
 def _moderate(rows: Floats) -> Floats:
     """Return rows, or the ranks in each column if single precision, as of trees, lacks a number.
 
@@ -330,7 +336,7 @@ def _moderate(rows: Floats) -> Floats:
     """
     if not (np.abs(rows) > np.finfo(np.float32).max).any():
         return rows
-    ranks: Floats = rankdata(rows, axis=0, nan_policy="omit")
+    ranks: Floats = rankdata(hard_as_equal(rows), axis=0, nan_policy="omit")
     return ranks
 
 

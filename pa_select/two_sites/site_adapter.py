@@ -47,12 +47,13 @@ class SlopesAndRidge(BaseEstimator):
     (``weight_``) and of the penalty (``penalty_``, divided by the number of columns) those are
     taken whose errors for pairs that are left out are smallest; infinite ones keep rows as
     measured, but for the difference of the means. The slope of a column whose spreads differ by a
-    factor of more than ten, as in other units, is that of least squares. Without `slopes` the
-    sites have different columns, and the ridge regression predicts all of them.
+    factor of more than ten, as in other units, is that of least squares. `partners` says, by the
+    number of a column of y, which column of X measures the same; columns without one have no
+    slope. None: both have the same columns.
     """
 
-    def __init__(self, slopes: bool = True) -> None:
-        self.slopes = slopes
+    def __init__(self, partners: dict[int, int] | None = None) -> None:
+        self.partners = partners
 
     def fit(self, X: Floats, y: Floats) -> SlopesAndRidge:
         """Learn from rows X of the other site and the same objects' rows y."""
@@ -62,28 +63,24 @@ class SlopesAndRidge(BaseEstimator):
         spread, unit = _spread(X, self._centre), _spread(y, self._mean)
         self._unit = np.where(spread > 0, spread, 1.0)
         X = np.where(spread > 0, X / self._unit, 0.0)
-        is_other = np.zeros(1, dtype=bool)
-        if self.slopes:
-            # Columns whose spreads differ so much are in other units: no slope is near 1.
-            less, more = np.minimum(unit, spread), np.maximum(unit, spread)
-            is_other = (less > 0) & (more > _OTHER_UNIT * less)
-            unit = np.where(is_other, unit, more)
+        partner, spread = self._of_partners(X), self._of_partners(spread)
+        # Columns whose spreads differ so much are in other units: no slope is near 1.
+        less, more = np.minimum(unit, spread), np.maximum(unit, spread)
+        is_other = (less > 0) & (more > _OTHER_UNIT * less)
+        unit = np.where(is_other, unit, more)
         unit = np.where(unit > 0, unit, 1.0)
-        y = y / unit
-        self.slopes_, self.weight_ = 0.0, np.inf
-        if self.slopes:
-            start = np.where(is_other, 0.0, spread / unit)
-            y = y - X * start
-            slopes = (X * y).mean(0)
+        y = y / unit - partner * np.where(is_other, 0.0, spread / unit)
+        slopes = (partner * y).mean(0)
 
-            def error_of_slopes(weight: float) -> float:
-                share = np.where(is_other, 1.0, 1 / (1 + weight))
-                return _left_out(y - X * (share * slopes), share * X**2 / len(X))
+        def error_of_slopes(weight: float) -> float:
+            share = np.where(is_other, 1.0, 1 / (1 + weight))
+            return _left_out(y - partner * (share * slopes), share * partner**2 / len(X))
 
-            self.weight_ = _best(_WEIGHTS, error_of_slopes)
-            slopes = np.where(is_other, slopes, slopes / (1 + self.weight_))
-            self.slopes_ = np.where(is_other, 0.0, 1.0) + slopes * unit / self._unit
-            y = y - X * slopes
+        self.weight_ = _best(_WEIGHTS, error_of_slopes)
+        slopes = np.where(is_other, slopes, slopes / (1 + self.weight_))
+        per_unit = unit * self._of_partners(1 / self._unit)
+        self.slopes_ = np.where(is_other, 0.0, 1.0) + slopes * per_unit
+        y = y - partner * slopes
         rows, values, columns = svd(X, full_matrices=False)
         told = rows.T @ y
 
@@ -102,8 +99,15 @@ class SlopesAndRidge(BaseEstimator):
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64) - self._centre
         first, second = self._factors
-        mapped = self._mean + (X / self._unit) @ first @ second
-        return mapped + self.slopes_ * X if self.slopes else mapped
+        return self._mean + (X / self._unit) @ first @ second + self.slopes_ * self._of_partners(X)
+
+    def _of_partners(self, values: Floats) -> Floats:
+        """Return the values of each column's partner, of those of the columns of X; else 0."""
+        if self.partners is None:
+            return values
+        found = np.zeros((*values.shape[:-1], len(self._mean)))
+        found[..., list(self.partners)] = values[..., list(self.partners.values())]
+        return found
 
 
 def _spread(rows: Floats, mean: Floats) -> Floats:
@@ -138,8 +142,9 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
     regressor : "ridge" or estimator, default="ridge"
         "ridge": a slope for each column, shrunk to 1, and a ridge regression on all columns of
         what is left. With few pairs rows stay nearly as measured. If the sites have different
-        columns, by name or number, a ridge regression of the whole row. Or a regressor of several
-        outputs, with ``fit(X_b, X_a)`` and ``predict``.
+        columns, those whose names both DataFrames have keep a slope, and the ridge regression
+        predicts the others alone. Or a regressor of several outputs, with ``fit(X_b, X_a)`` and
+        ``predict``.
 
     Attributes
     ----------
@@ -278,7 +283,7 @@ def _regressor(regressor: Any, X_b: Rows, X_a: Rows) -> Estimator:
     if not has_own:
         check_columns(X_b, X_a, "X_b", "X_a")
     if isinstance(regressor, str) and regressor == "ridge":
-        regressor = SlopesAndRidge(slopes=not has_own)
+        regressor = SlopesAndRidge(_partners(X_b, X_a) if has_own else None)
     usable = hasattr(regressor, "fit") and hasattr(regressor, "predict")
     if not usable or isinstance(regressor, type):
         raise TypeError(
@@ -286,6 +291,13 @@ def _regressor(regressor: Any, X_b: Rows, X_a: Rows) -> Estimator:
             f"{regressor!r}."
         )
     return regressor
+
+
+def _partners(X_b: Any, X_a: Any) -> dict[int, int]:
+    """Return the columns of b that a has by name, by the number of the column of a."""
+    places = {name: i for i, name in enumerate(getattr(X_b, "columns", []))}
+    names = enumerate(getattr(X_a, "columns", []))
+    return {i: places[name] for i, name in names if name in places}
 
 
 def _fitted(regressor: Estimator, rows: Floats, wanted: Floats) -> Estimator:

@@ -15,7 +15,7 @@ from sklearn.datasets import load_diabetes, load_digits, load_wine
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import accuracy_score, log_loss, make_scorer, r2_score
+from sklearn.metrics import accuracy_score, brier_score_loss, log_loss, make_scorer, r2_score
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
@@ -432,6 +432,30 @@ def test_groups_and_weights_reach_search_and_members():
     np.testing.assert_array_equal(committee.posterior_.weights, by_hand.weights)
 
 
+@pytest.mark.parametrize("of_ours", [False, True])
+@pytest.mark.parametrize("noise", [0.0, 2.0], ids=["without errors", "with errors"])
+def test_rows_without_weight_have_no_say_in_temperatures(of_ours, noise):
+    rows = Z[FIT] + noise * np.random.default_rng(0).normal(size=(89, 13))
+    model, weight = GaussianNB(), 1.0 * (np.arange(89) % 3 > 0)
+    splits = list(CV.split(rows, Y[FIT]))
+    search = (PASearchCV if of_ours else GridSearchCV)(model, {}, cv=splits)
+    committee = PACommittee(search).fit(rows, Y[FIT], sample_weight=weight)
+    scores, tested = [], []
+    for train, test in splits:
+        fitted = clone(model).fit(rows[train], Y[FIT][train], sample_weight=weight[train])
+        tested += [kept := test[weight[test] > 0]]
+        scores += [class_scores(fitted, rows[kept])[0]]
+    expected = beta_of(np.concatenate(scores), Y[FIT][np.concatenate(tested)], np.arange(3))
+    assert committee.betas_ == pytest.approx([expected], rel=1e-6)
+
+
+def test_errors_of_rows_without_weight_leave_votes_as_certain_as_they_are():
+    scores, kept = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 4 > 0
+    y = np.where(kept, scores.argmax(axis=1), scores.argmin(axis=1))
+    found = beta_of(scores, y, np.arange(3), 1.0 * kept)
+    assert found == pytest.approx(beta_of(scores[kept], y[kept], np.arange(3)), rel=1e-6)
+
+
 def test_metadata_routing():
     weight = np.where(np.arange(FIT.sum()) % 5 == 0, 3.0, 1.0)
     with sklearn.config_context(enable_metadata_routing=True):
@@ -715,6 +739,20 @@ def test_a_scorer_may_call_score():
     assert plain.score(X_T, Y_T, sample_weight=weight) == expected
 
 
+@pytest.mark.parametrize("loss", [log_loss, brier_score_loss])
+@pytest.mark.parametrize("classes", [[1, 2], [1]])
+def test_losses_take_columns_of_classes_that_no_label_has(loss, classes):
+    models = [GaussianNB(var_smoothing=s).fit(X[FIT], Y[FIT]) for s in (1e-9, 1e-3)]
+    rows = np.flatnonzero(TEST & np.isin(Y, classes))
+    scoring = make_scorer(loss, response_method="predict_proba", greater_is_better=False)
+    committee = PACommittee.from_models(models, X[rows], Y[rows], scoring=scoring)
+    # The scores are sums over the rows of each fold, which is in 4 of the 10 pairs of five.
+    pairs = committee.posterior_.scores_a + committee.posterior_.scores_b
+    losses = [loss(Y[rows], one.predict_proba(X[rows]), labels=[0, 1, 2]) for one in models]
+    np.testing.assert_allclose(pairs.mean(axis=0), -0.4 * len(rows) * np.array(losses))
+    assert np.isfinite(committee.score(X[rows], Y[rows]))
+
+
 @pytest.mark.parametrize("scoring", ["neg_log_loss", "roc_auc_ovr", "average_precision"])
 @pytest.mark.parametrize("n_rows", [12, 30])
 def test_metrics_that_need_every_class(scoring, n_rows):
@@ -732,7 +770,7 @@ def test_a_class_of_one_row_is_in_one_fold_alone():
     rows = np.r_[rows[Y[rows] == 0][:1], rows[Y[rows] > 0]]
     for some, message in ((rows, "metric that is finite"), (rows[1:], "is defined on parts")):
         with pytest.raises(ValueError, match=f"scoring: expected .*{message}"):
-            PACommittee.from_models(models, X[some], Y[some], scoring="neg_log_loss")
+            PACommittee.from_models(models, X[some], Y[some], scoring="roc_auc_ovr")
     twice = np.r_[rows, 0]
     binary = [clone(model).fit(X[FIT], Y[FIT] == 0) for model in models]
     committee = PACommittee.from_models(binary, X[twice], Y[twice] == 0, scoring="roc_auc")

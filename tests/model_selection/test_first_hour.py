@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 from pa_select import PASearchCV
 from pa_select.model_selection.choice import indistinguishable
+from pa_select.model_selection.kinds.environments import _warn, _warn_of_own_classes
 from pa_select.model_selection.rules import BestAgreement
 from pa_select.two_sites.score_of_units import error_of_rate
 from pa_select.utils import messages
@@ -234,3 +235,12 @@ def test_a_recall_needs_a_positive_label_and_is_best_for_a_constant():
     by_recall.set_params(scoring=make_scorer(recall_score, pos_label="ill"), refit=True)
     with pytest.warns(UserWarning, match="always predicting one class gives 1: scoring='balanced"):
         by_recall.fit(data, labels, environments=site)
+
+
+@pytest.mark.parametrize("n", [3, 5])
+def test_of_many_environments_some_are_named_and_the_rest_counted(n):
+    y, end = np.arange(n), " and 2 more" if n == 5 else ""
+    with pytest.warns(UserWarning, match=rf"\(0 of 0, 1 of 1, 2 of 2{end}\)"):
+        _warn_of_own_classes(y, y)
+    with pytest.warns(UserWarning, match=rf"1 \(few\); 2 \(few\){';' * bool(end)}{end}\.$"):
+        _warn({"score": dict.fromkeys(range(n), "few")})

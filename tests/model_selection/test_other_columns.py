@@ -80,7 +80,7 @@ def test_other_names_are_other_columns():
     adapted = search.best_adapted_[0].transform(OTHER_NAMES)
     assert list(adapted.columns) == NAMES
     assert list(adapted.index) == list(OTHER_NAMES.index)
-    assert not search.best_adapted_[0].regressor_.slopes
+    assert search.best_adapted_[0].regressor_.partners == {}
     assert search.best_adapted_.score(OTHER_NAMES, LABELS) > 0.5
     # Arrays of as many columns are those of X.
     array = searched((FRAME_A, OTHER_NAMES.to_numpy()), X=FRAME)

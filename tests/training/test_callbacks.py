@@ -31,7 +31,7 @@ from skorch.callbacks import (
     TrainEndCheckpoint,
 )
 from skorch.dataset import Dataset
-from skorch.helper import SliceDict
+from skorch.helper import SliceDataset, SliceDict
 from torch import nn
 from torch.utils.data import TensorDataset
 
@@ -44,6 +44,7 @@ X, Y = load_digits(return_X_y=True)
 X, Y = (X[:200] / 16).astype(np.float32), Y[:200].astype(np.int64)
 OTHER = (0.7 * X + 0.1).astype(np.float32)
 PAIR = (SharedEnvironment(X), SharedEnvironment(OTHER))
+SLICES = (SliceDataset(Dataset(X, Y)), SliceDataset(Dataset(OTHER, Y)))
 STRANGERS = (X, Y), (X, np.full(200, 77))
 NAN = np.where(np.arange(200)[:, None] == 7, np.float32("nan"), X)
 COLUMNS = ("pa", "pa_best", "pa_beta", "pa_uniform", "pa_agreement_rate", "pa_seconds")
@@ -404,6 +405,7 @@ def test_binary_tuples_parallel_and_probabilities():
         (PAScoring((X, X[:9])), {}, "as many rows in each .* 200 in environment 0 and 9 in"),
         (PAScoring((X, X[:0])), {}, r"environments\[1\]: expected at least one row"),
         (PAScoring(PAIR, pairing="label"), {}, r"environments\[0\]: expected .X, y. or a Dataset"),
+        (PAScoring(SLICES, pairing="label"), {}, r"Give \(SliceDataset\(data, 0\), .* or data"),
         (PAScoring(PAIR, pairing="nearest"), {}, "pairing: expected 'identity', 'label'"),
         (PAScoring(PAIR, pairing=lambda *_: ([0], [999])), {}, "pairing: expected row numbers"),
         (PAScoring((X, X.astype(float))), {}, r"environments\[1\]: .*astype"),

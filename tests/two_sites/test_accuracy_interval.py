@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, binomtest, t
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.metrics import get_scorer, make_scorer, zero_one_loss
+from sklearn.metrics import balanced_accuracy_score, get_scorer, make_scorer, zero_one_loss
 from sklearn.model_selection import KFold
 
 from pa_select import PASearchCV, expected_score
@@ -148,3 +148,11 @@ def test_errors_of_all_metrics_widen_for_few_groups(n_groups):
         score, labelled = metric(y, model.predicted), LabelledRows(y, [np.arange(len(y))], groups)
         error = error_of_score(Classification(), scorer, score, labelled, [model])
         assert error == pytest.approx(expected)
+
+
+def test_only_a_share_that_is_not_adjusted_is_at_least_0():
+    scorers = [
+        make_scorer(balanced_accuracy_score, adjusted=adjusted) for adjusted in (False, True)
+    ]
+    assert [Classification().in_range(scorer, -0.2) for scorer in scorers] == [0, -0.2]
+    assert [Classification().in_range(scorer, 1.2) for scorer in scorers] == [1, 1]

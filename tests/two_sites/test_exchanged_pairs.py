@@ -99,6 +99,26 @@ def test_units_do_not_matter_and_few_pairs_and_other_columns_are_not_looked_at()
     assert doubts_of_pairing(A, B[rows][:, ::2], "a", "b") == []  # no column has its partner
 
 
+@pytest.mark.parametrize("n_hard", [30, 60])
+def test_the_size_of_a_single_finite_score_exchanges_nothing(n_hard, tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    scores, models = MODEL.decision_function(X[:60]), []
+    for model in "12":
+        sides = [scores + rng.normal(scale=0.01, size=scores.shape) for _ in range(2)]
+        for side in sides:
+            hard = side[:n_hard]
+            side[:n_hard] = np.where(hard == hard.max(axis=1, keepdims=True), 0, -np.inf)
+            side[:n_hard] += rng.normal(size=(n_hard, 1))
+        assert doubts_of_pairing(*sides, "a", "b") == []
+        files = [str(tmp_path / f"{model}{name}.npy") for name in ("a", "b", "val")]
+        for file, values in zip(files, [*sides, MODEL.decision_function(ROWS)], strict=True):
+            np.save(file, values)
+        models += ["--model", model, *files]
+    np.save(tmp_path / "y.npy", LABELS)
+    assert main(["expect", *models, "--labels", str(tmp_path / "y.npy")]) == 0
+    assert "the same object" not in capsys.readouterr().err
+
+
 def test_rows_that_may_be_right_are_not_called_exchanged():
     rng, spread = np.random.default_rng(0), A.std(0)
     # Of two objects that are nearly alike each is a little nearer to the partner of the other.

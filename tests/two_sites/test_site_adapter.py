@@ -50,7 +50,7 @@ def test_rows_stay_nearly_as_measured_if_the_sites_differ_without_a_rule(n):
     changed = np.square(SiteAdapter().fit(b, a).transform(rows) - rows - offset).mean()
     assert changed < (0.2 if n == 5 else 0.1) * 0.3**2
     # A regression of the whole row keeps little of it with so few pairs.
-    whole = SiteAdapter(SlopesAndRidge(slopes=False)).fit(b, a).transform(rows)
+    whole = SiteAdapter(SlopesAndRidge({})).fit(b, a).transform(rows)
     assert np.square(whole - rows).mean() > 0.5
 
 
@@ -69,7 +69,7 @@ def test_penalties_are_those_with_the_smallest_error_of_pairs_left_out():
     rng = np.random.default_rng(0)
     a = rng.normal(size=(25, 4)) * [1, 5, 0.2, 3]
     b = a @ (np.eye(4) + 0.3 * rng.normal(size=(4, 4))) + 0.3 * rng.normal(size=a.shape)
-    ridge = SlopesAndRidge(slopes=False).fit(b, a)
+    ridge = SlopesAndRidge({}).fit(b, a)
 
     def error(penalty):
         model = make_pipeline(StandardScaler(), Ridge(4 * penalty))
@@ -137,10 +137,24 @@ def test_ten_thousand_columns():
 
 def test_columns_of_other_names_have_no_slopes():
     a, b = (pd.DataFrame(x, columns=list("vwxyz")) for x in pairs())
-    assert SiteAdapter().fit(b, a).regressor_.slopes
-    with pytest.warns(UserWarning, match="X_b: expected the columns of X_a, got as many"):
-        assert not SiteAdapter().fit(b.set_axis(list("abcde"), axis=1), a).regressor_.slopes
-    assert not SiteAdapter().fit(b.to_numpy()[:, :4], a).regressor_.slopes
+    assert SiteAdapter().fit(b, a).regressor_.partners is None
+    for names, partners in (("abcde", {}), ("wvaxb", {0: 1, 1: 0, 2: 3})):
+        with pytest.warns(UserWarning, match="got as many .* 'a' where X_a has '[vy]'"):
+            adapter = SiteAdapter().fit(b.set_axis(list(names), axis=1), a)
+        assert adapter.regressor_.partners == partners
+    assert SiteAdapter().fit(b.to_numpy()[:, :4], a).regressor_.partners == {}
+
+
+@pytest.mark.parametrize("extra", [[], ["of b alone"]])
+@pytest.mark.parametrize("names", ["vwxy", "yqwv"])
+def test_columns_that_both_sites_have_keep_their_slopes(names, extra):
+    a, b = (pd.DataFrame(x, columns=list("vwxyzq")) for x in without_rule(20, 6))
+    rows = pd.DataFrame(without_rule(100, 6, seed=9)[1], columns=b.columns)
+    names = list(names)
+    here, there = (x.assign(**{"of b alone": 0.0})[extra + names] for x in (b, rows))
+    mapped = SiteAdapter().fit(here, a).transform(there)
+    changed = mapped[names] - rows[names] - (a - b)[names].mean()
+    assert np.square(changed.to_numpy()).mean() < 0.1 * 0.3**2
 
 
 def test_no_row_is_mapped_by_an_adapter_that_has_seen_it():

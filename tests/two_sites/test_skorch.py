@@ -8,6 +8,7 @@ import torch
 from sklearn.base import clone
 from sklearn.datasets import load_wine
 from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
 from sklearn.utils import shuffle
 from skorch import NeuralNetClassifier, NeuralNetRegressor
 from skorch.callbacks import EpochScoring
@@ -316,6 +317,30 @@ def test_a_dict_of_parts_points_to_slice_dict():
         PASearchCV(model, {}, cv=2).fit(SliceDict(**parts[0]), LABELS, paired=tuple(parts[1:]))
 
 
+@pytest.mark.parametrize(
+    "fit",
+    [
+        lambda model: PASearchCV(model, {}, cv=2).fit(V, LABELS, paired=(A, B)),
+        lambda model: PASearchCV(make_pipeline(model), {}, cv=2).fit(V, LABELS, views=shifted(V)),
+        lambda model: PACommittee(GridSearchCV(model, {}, cv=2)).fit(V, LABELS),
+        lambda model: PACommittee(PASearchCV(model, {}, cv=2)).fit(V, LABELS),
+    ],
+)
+def test_a_search_of_a_net_that_has_trained_its_own_module_warns_once(fit, recwarn):
+    def n_said(model):
+        recwarn.clear()
+        said = "the module itself, a Whole, after 3 epochs"
+        fitted = fit(model)
+        found = sum(said in str(w.message) for w in recwarn)
+        assert sum(said in message for message in fitted.warnings_) == found
+        return found
+
+    assert n_said(net(Whole()).fit(V, LABELS)) == 1
+    for harmless in (net(Whole()), net(Whole()).initialize(), net().fit(V, LABELS)):
+        assert n_said(harmless) == 0
+    assert n_said(net(lambda: Whole()).fit(V, LABELS)) == 0
+
+
 def test_the_labels_of_a_dataset_are_read_once():
     class Counted(torch.utils.data.Dataset):
         n_read = 0
@@ -332,3 +357,12 @@ def test_the_labels_of_a_dataset_are_read_once():
     without, rows.n_read = rows.n_read, 0
     expected_scorer(A, B)(model, rows, LABELS)
     assert without == rows.n_read + len(V)
+
+
+def test_the_cache_of_an_epoch_is_whole_after_a_scorer_ran():
+    model = net().fit(V, LABELS)
+    cached = [torch.ones(len(V), 3)]
+    model.forward_iter = lambda *_, **__: iter(cached)  # as skorch's EpochScoring does it
+    expected_scorer(A, B)(model, V, LABELS)
+    for rows in (V, A):  # the next scorer reads it, whatever rows it asks for
+        assert next(model.forward_iter(rows)) is cached[0]
