@@ -370,7 +370,8 @@ def class_bias(posterior: Floats, columns: Index, weight: Floats | None = None) 
     the prior: biases are normal with standard deviation 1, so a rare class is hardly moved.
     `columns` has the column of each row's label, and `weight` the weights of the rows.
     """
-    weight = np.ones(len(columns)) if weight is None else weight / np.mean(weight)
+    # Rows of weight 0 count as left out: they do not make the others outweigh the prior.
+    weight = np.ones(len(columns)) if weight is None else weight / np.mean(weight[weight > 0])
     counts = np.bincount(columns, weight, minlength=posterior.shape[1])
 
     def loss(bias: Floats) -> tuple[float, Floats]:
