@@ -316,7 +316,8 @@ def chance_scores(splits: Sequence[SplitTask], data: Data) -> list[list[Any]]:
         error_score=np.nan,
     )
     labels, counts = np.unique(np.asarray(data.y), return_counts=True)
-    frequent = labels[np.argsort(-counts, kind="stable")[:_CONSTANTS]]
+    # As Python's own values, since the dummies take no bool of numpy.
+    frequent = labels[np.argsort(-counts, kind="stable")[:_CONSTANTS]].tolist()
     dummies: list[Any] = [
         DummyClassifier(strategy="prior"),
         *(DummyClassifier(strategy="constant", constant=label) for label in frequent),
