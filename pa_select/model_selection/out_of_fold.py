@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from pa_select.scores.precomputed import (
     row_numbers,
 )
 from pa_select.utils.typing import Array, Floats, Ints, Mask
+
+if TYPE_CHECKING:
+    from pa_select.two_sites.score_of_units import LabelledRows
 
 # Recorded predictions give the same scores, but for rounding to single precision.
 _ROUNDING = 1e-5
@@ -44,28 +47,29 @@ class OutOfFold:
         self._stacks, self._scored_rows = stacks, layout.scored_rows
         self._task = Regression() if data.of_regressors else Classification()
         self._scorers = getattr(data.scorer, "_scorers", {"score": data.scorer})
-        self._has_params = bool(data.score_params)
         y = np.asarray(data.y, dtype=np.float64 if data.of_regressors else None)
-        self._labelled = LabelledRows(y, tests, groups)
+        self._data, self._labelled = data, LabelledRows(y, tests, groups)
 
     def errors(self, metric: str, scores: Floats, samples: Sequence[int] = (SAMPLE_X,)) -> Floats:
         """Return the standard errors of all candidates' mean `scores`, (n_candidates, n_splits).
 
         With several samples, such as views, each row of which is that of X, it is their mean.
         nan for a candidate whose scores cannot be computed from what was recorded: a scorer may
-        look at the rows, at weights, or at predictions by a threshold.
+        look at the rows, at other data of theirs, or at predictions by a threshold.
         """
-        found, labelled = np.full(len(scores), np.nan), self._labelled
-        # Weights, for example, were not recorded.
-        if metric not in self._scorers or self._has_params:
+        found = np.full(len(scores), np.nan)
+        if metric not in self._scorers:
             return found
+        labelled = self._labelled
+        if self._data.score_params:  # a metric counts the rows with the weights that it is given
+            labelled = labelled._replace(score_weight=self._data.score_weight(metric))
         if self._task.is_rate(self._scorers[metric]) and labelled.groups is None:
             from pa_select.two_sites.score_of_units import error_of_rate
 
             return error_of_rate(scores.mean(axis=1), labelled.n_independent)
         for position, candidate in enumerate(self._stacks.candidates.tolist()):
-            of_samples = [self._outputs(position, sample) for sample in samples]
-            found[candidate] = self._error(metric, scores[candidate], of_samples)
+            of_samples = [self._outputs(position, sample, labelled) for sample in samples]
+            found[candidate] = self._error(metric, scores[candidate], of_samples, labelled)
         return found
 
     def among(self, rows: Mask) -> OutOfFold:
@@ -74,17 +78,19 @@ class OutOfFold:
         some._labelled = self._labelled._replace(rows=tests)
         return some
 
-    def _error(self, metric: str, scores: Floats, of_samples: Sequence[Any]) -> float:
+    def _error(
+        self, metric: str, scores: Floats, of_samples: Sequence[Any], labelled: LabelledRows
+    ) -> float:
         """Return the standard error of a candidate's mean score; nan if it has another one."""
         from pa_select.two_sites.score_of_units import error_of_score
 
-        scorer, labelled, mean = self._scorers[metric], self._labelled, float(scores.mean())
+        scorer, mean = self._scorers[metric], float(scores.mean())
         if any(outputs is None for outputs in of_samples):
             return np.nan
         try:
             again = [
                 [
-                    self._score(scorer, *of_split)
+                    self._score(scorer, labelled, *of_split)
                     for of_split in zip(outputs, labelled.rows, strict=True)
                 ]
                 for outputs in of_samples
@@ -99,22 +105,25 @@ class OutOfFold:
             return np.nan
         return float(np.mean(errors))
 
-    def _score(self, scorer: Any, model: Any, rows: Ints) -> float:
+    def _score(self, scorer: Any, labelled: LabelledRows, model: Any, rows: Ints) -> float:
         """Return the score of a split; a formula is faster than the scorer."""
-        y = self._labelled.y[rows]
+        y, weight = labelled.y[rows], labelled.score_weight
+        weight = None if weight is None else weight[rows]
         labels = self._task.known_labels(model, y)
         with np.errstate(divide="ignore", invalid="ignore"):  # a class may have no row
-            scored = self._task.closed_form(scorer, labels, model, is_counted=False)
+            given = scorer, labels, model
+            scored = self._task.closed_form(*given, is_counted=False, weight=weight)
         if scored is not None:
             return scored.score
-        return float(scorer(model, row_numbers(np.arange(len(y))), y))
+        params = {} if weight is None else {"sample_weight": weight}
+        return float(scorer(model, row_numbers(np.arange(len(y))), y, **params))
 
     def _outputs(
-        self, position: int, sample: int
+        self, position: int, sample: int, labelled: LabelledRows
     ) -> list[RecordedClassifier | RecordedRegressor] | None:
         """Return what a candidate's models predict for their test rows; None if not recorded."""
         outputs = []
-        for split, rows in enumerate(self._labelled.rows):
+        for split, rows in enumerate(labelled.rows):
             known = self._scored_rows[split].get(sample, rows[:0])
             if not np.isin(rows, known).all():
                 return None

@@ -26,6 +26,7 @@ from pa_select.utils.sklearn_private import (
     _fit_and_score,
     _MultimetricScorer,
     _num_samples,
+    _PassthroughScorer,
     _safe_split,
     _score,
 )
@@ -306,9 +307,13 @@ def chance_scores(splits: Sequence[SplitTask], data: Data) -> list[list[Any]]:
     A useful candidate scores higher.
     """
     weight = data.fit_params.get("sample_weight")
+    # The dummies ignore the features, so that none is copied unless a scorer looks at them.
+    X: Any = np.zeros((_num_samples(data.samples[SAMPLE_X]), 1))
+    for scorer in getattr(data.scorer, "_scorers", {"score": data.scorer}).values():
+        if not (hasattr(scorer, "_score_func") or isinstance(scorer, _PassthroughScorer)):
+            X = data.samples[SAMPLE_X]
     blind = Data(
-        # The dummies ignore the features, so that none is copied.
-        samples=[np.zeros((_num_samples(data.samples[0]), 1))],
+        samples=[X],
         y=data.y,
         scorer=data.scorer,
         fit_params={} if weight is None else {"sample_weight": weight},
@@ -316,7 +321,8 @@ def chance_scores(splits: Sequence[SplitTask], data: Data) -> list[list[Any]]:
         error_score=np.nan,
     )
     labels, counts = np.unique(np.asarray(data.y), return_counts=True)
-    frequent = labels[np.argsort(-counts, kind="stable")[:_CONSTANTS]]
+    # As Python's own values, since the dummies take no bool of numpy.
+    frequent = labels[np.argsort(-counts, kind="stable")[:_CONSTANTS]].tolist()
     dummies: list[Any] = [
         DummyClassifier(strategy="prior"),
         *(DummyClassifier(strategy="constant", constant=label) for label in frequent),

@@ -181,8 +181,9 @@ class Classification:
             scored = _of_table(metric, options, labels, model, counted, weight)
         elif (formula := of_probabilities(metric, options, labels.shape[1])) is not None:
             every = row_numbers(np.arange(len(labels)))
-            method = next(method for method in methods if hasattr(model, method))
-            scored = formula(labels, np.asarray(getattr(model, method)(every)), weight)
+            # A candidate may have no probabilities, as the scorer will say.
+            for method in [method for method in methods if hasattr(model, method)][:1]:
+                scored = formula(labels, np.asarray(getattr(model, method)(every)), weight)
         return None if scored is None else scored.times(getattr(scorer, "_sign", 1))
 
     def weighted_score(
@@ -198,6 +199,7 @@ class Classification:
         Labelled rows `y` say which classes there are: one that no label is, and that is never
         predicted, is in no mean over the classes. None: all of them are.
         """
+        model.check_methods(scorer)
         counted = _counted(model, y)
         given = np.tile(model.classes[counted], len(rows))
         every = np.repeat(rows, np.count_nonzero(counted))
@@ -360,7 +362,8 @@ def class_bias(posterior: Floats, columns: Index, weight: Floats | None = None) 
     the prior: biases are normal with standard deviation 1, so a rare class is hardly moved.
     `columns` has the column of each row's label, and `weight` the weights of the rows.
     """
-    weight = np.ones(len(columns)) if weight is None else weight / np.mean(weight)
+    # Rows of weight 0 count as left out: they do not make the others outweigh the prior.
+    weight = np.ones(len(columns)) if weight is None else weight / np.mean(weight[weight > 0])
     counts = np.bincount(columns, weight, minlength=posterior.shape[1])
 
     def loss(bias: Floats) -> tuple[float, Floats]:

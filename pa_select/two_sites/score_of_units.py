@@ -417,7 +417,8 @@ def error_of_score(
     if scored is not None and groups is not None:
         return scored.standard_error()
     if scored is not None and scored.step:
-        return _with_two_of_each(scored, float(np.mean(model.predicted == y)))
+        rate = float(np.average(model.predicted == y, weights=labelled.weight_of_rows))
+        return _with_two_of_each(scored, rate, labelled.n_effective)
     if scored is not None:
         return scored.standard_error() * student_factor(scored.contributions)
 
@@ -436,13 +437,13 @@ def error_of_score(
     return error * widening(len(np.unique(whole)), labelled.n)
 
 
-def _with_two_of_each(scored: ScoreOfUnits, rate: float) -> float:
+def _with_two_of_each(scored: ScoreOfUnits, rate: float, n: float) -> float:
     """Return the standard error after two right and two wrong predictions were added.
 
-    `rate` is the share of right predictions. Of the accuracy this is the error that
+    `rate` is the share of right predictions of n rows. Of the accuracy this is the error that
     `error_of_rate` has (Agresti and Coull).
     """
-    n, added = len(scored.contributions), scored.step * np.array([1 - rate, -rate])
+    added = scored.step * np.array([1 - rate, -rate])
     squares = n**2 * (scored.contributions @ scored.contributions) + 2 * (added @ added)
     mean = 2 * added.sum() / (n + 4)
     return float(np.sqrt((squares / (n + 4) - mean**2) / (n + 4)))

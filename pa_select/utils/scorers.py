@@ -30,6 +30,10 @@ class NoThreshold:
     `TunedThresholdClassifierCV` reads the score function of its scorer.
     """
 
+    def _accept_sample_weight(self) -> bool:
+        # Searches for several metrics ask each scorer.
+        return False
+
     def __getattr__(self, name: str) -> Any:
         if name == "_score_func":
             raise AttributeError(

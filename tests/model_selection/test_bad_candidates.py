@@ -11,7 +11,8 @@ from sklearn.compose import ColumnTransformer
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import RadiusNeighborsClassifier
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.svm import LinearSVC
 
 from pa_select import (
     EpochSelector,
@@ -158,6 +159,20 @@ class AlwaysRight(Candidate):
         if self.bad is None:
             return super().predict(rows)
         return Y[[np.flatnonzero((row == X).all(1))[0] for row in rows]]
+
+
+@pytest.mark.filterwarnings("ignore:Scoring failed|One or more|y_pred")
+@pytest.mark.parametrize("scoring", ["neg_log_loss", "neg_brier_score", "roc_auc_ovr"])
+def test_a_candidate_without_probabilities_loses_its_own_expected_score(scoring):
+    grid = {"model": [LogisticRegression(), LinearSVC(), LogisticRegression(C=0.1)]}
+    search = PASearchCV(Pipeline([("model", LinearSVC())]), grid, scoring=scoring, cv=3)
+    with pytest.warns(UserWarning, match="the model has no predict_proba"):
+        search.fit(X[40:], Y[40:], paired=PAIRED)
+    expected = search.cv_results_["expected_score"]
+    others = search.set_params(param_grid={"model": grid["model"][::2]})
+    others.fit(X[40:], Y[40:], paired=PAIRED)
+    np.testing.assert_allclose(expected[::2], others.cv_results_["expected_score"])
+    assert np.isnan(expected[1])
 
 
 def test_a_more_accurate_candidate_without_scores_does_not_exclude_the_others():

@@ -31,7 +31,14 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.validation import check_is_fitted
 
-from pa_select import GuardedSelection, PARandomizedSearchCV, PASearchCV, within_one_standard_error
+from pa_select import (
+    GuardedSelection,
+    PARandomizedSearchCV,
+    PAScorer,
+    PASearchCV,
+    expected_scorer,
+    within_one_standard_error,
+)
 
 X, Y = load_iris(return_X_y=True)
 GRID = {"max_depth": [1, 3, None]}
@@ -176,6 +183,24 @@ def test_several_metrics():
     assert not hasattr(unselected, "best_index_")
     views = search(scoring=scoring, refit="loss").fit(X, Y, views=lambda X: X + 0.1)
     assert "mean_test_loss_views" in views.cv_results_
+
+
+def test_scorers_with_rows_of_their_own_see_those_of_the_search():
+    X_a, unseen = X[::5], np.arange(150) % 5 > 0
+    scoring = {"acc": "accuracy", "there": expected_scorer(X_a, X_a + 0.3)}
+    scoring |= {"pa": PAScorer(views=lambda rows: rows[:, ::-1]), "large": lambda *of: of[1].max()}
+    fitted = search(TREE, {}, scoring=scoring, refit="acc", cv=3).fit(X[unseen], Y[unseen])
+    table = fitted.cv_results_
+    chance = {name: table[f"chance_test_{name}"][0] for name in scoring}
+    assert chance["acc"] == pytest.approx(chance["there"], abs=0.02)
+    assert chance["pa"] == pytest.approx(0, abs=1e-6)
+    assert chance["large"] == table["mean_test_large"][0] > 7
+    del scoring["large"]  # scikit-learn asks each scorer whether it takes weights
+    theirs = GridSearchCV(TREE, {}, scoring=scoring, refit="acc", cv=3)
+    plain = theirs.fit(X[unseen], Y[unseen]).cv_results_["mean_test_there"]
+    with pytest.warns(UserWarning, match="ExpectedScorer"):
+        theirs.fit(X[unseen], Y[unseen], sample_weight=np.ones(unseen.sum()))
+    assert theirs.cv_results_["mean_test_there"] == pytest.approx(plain)
 
 
 def test_scoring_by_functions():

@@ -9,7 +9,7 @@ import sklearn
 from sklearn.datasets import load_breast_cancer, make_classification
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import make_scorer, recall_score
+from sklearn.metrics import f1_score, make_scorer, recall_score
 from sklearn.model_selection import GroupKFold, LeaveOneGroupOut, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -101,7 +101,7 @@ def test_environments_of_other_metrics_are_left_alone():
     sites = np.array(["a", "b"])[np.arange(len(Y)) % 2]
 
     def of_rows(estimator, X, y):  # needs the features
-        return recall_score(y, estimator.predict(X)) + 0 * X[0, 3]
+        return recall_score(y, estimator.predict(X), average="macro") + 0 * X[0, 3]
 
     for scoring in ("neg_log_loss", "matthews_corrcoef", of_rows):
         with warnings.catch_warnings():
@@ -173,6 +173,16 @@ def test_a_new_site_is_not_met_with_a_constant(selection):
     assert search.best_index_ > 0
     assert table["eligible"][search.best_index_]
     assert not table["eligible"][0]
+
+
+@pytest.mark.parametrize("classes", [[False, True], [0, 1], ["no", "yes"]])
+def test_chance_counts_constants_of_labels_of_any_kind(classes):
+    is_rare = (Y == Y[0]).astype(int)
+    assert is_rare.mean() < 0.5  # so that the other constant scores 0
+    y, scoring = np.array(classes)[is_rare], make_scorer(f1_score, pos_label=classes[1])
+    search = PASearchCV(MODEL, {}, cv=3, scoring=scoring).fit(X, y, views=1.1 * X)
+    of_constant = 2 * is_rare.mean() / (1 + is_rare.mean())
+    assert search.cv_results_["chance_test_score"] == pytest.approx(of_constant, abs=0.01)
 
 
 def test_the_error_of_whole_environments_is_that_of_their_rows():

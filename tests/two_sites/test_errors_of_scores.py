@@ -185,6 +185,27 @@ def test_a_search_without_pairs_has_the_error_of_its_rows(metric):
     assert of_halves == pytest.approx(table["se_test_score"][0], rel=0.3)
 
 
+@PAIRED
+@pytest.mark.parametrize("metric", ["accuracy", "f1_macro", "neg_log_loss"])
+def test_rows_of_weight_0_are_left_out_and_equal_weights_are_none(metric):
+    splits, weight = list(KFold(3).split(X[:120])), np.where(np.arange(120) % 3, 1.0, 0.0)
+    kept = np.flatnonzero(weight)
+    place = np.cumsum(weight).astype(int) - 1
+    of_kept = [[place[rows[weight[rows] > 0]] for rows in split] for split in splits]
+    columns = ["se_test_score", "expected_score", "expected_score_se"]
+
+    def found(rows, cv, **weights):
+        search = PASearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, cv=cv, scoring=metric)
+        search.fit(X[rows], Y[rows], paired=(A, B), **weights)
+        return [search.cv_results_[column] for column in columns]
+
+    every = found(np.arange(120), splits)
+    equal = found(np.arange(120), splits, sample_weight=np.full(120, 1.0))
+    np.testing.assert_allclose(equal, every, rtol=1e-6)
+    alone, weighted = found(kept, of_kept), found(np.arange(120), splits, sample_weight=weight)
+    np.testing.assert_allclose(weighted, alone, rtol=0.01)
+
+
 @pytest.mark.filterwarnings("ignore:fit was given no|cv tests no row")
 def test_scores_that_recorded_predictions_do_not_give_have_the_error_of_the_folds():
     def of_rows(model, X, y):  # looks at the rows
