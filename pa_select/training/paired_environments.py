@@ -30,9 +30,9 @@ from pa_select.utils.estimators import module_of, refuse_iterable_dataset, refus
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Array, Floats, HasItems, Index, Net, Prior
 
-# Rows whose scales are compared, and from how many standard deviations, or how many times as large
-# a spread on, in which share of the columns, rows are of another scale.
-_COMPARED, _FAR, _SHARE = 500, 3.0, 0.25
+# Rows whose scales are compared, the quantiles between which most values of a column lie, and how
+# few values between those of other rows, in which share of the columns, are of another scale.
+_COMPARED, _MOST, _COMMON, _SHARE = 500, (0.05, 0.95), 0.3, 1 / 3
 
 # Losses of several labels of a row, or of classes that exclude each other.
 _OF_SEVERAL_LABELS = (
@@ -277,24 +277,27 @@ def warn_of_raw_rows(environments: Sequence[Any], training: Any) -> None:
     given = [_rows_in_memory(environment) for environment in environments]
     if known is None or not len(known):
         return
-    spread = known.std(axis=0)
-    varied = spread > 0
-    centre, spread = known.mean(axis=0)[varied], spread[varied]
     others = []
     for rows in given:
-        if rows is None or rows.shape[1:] != known.shape[1:] or not varied.any():
+        if rows is None or rows.shape[1:] != known.shape[1:] or not len(rows):
             return
-        # A shift may move some columns far, and a rare value may widen some.
-        apart = np.abs(rows.mean(axis=0)[varied] - centre) / spread
-        wider = rows.std(axis=0)[varied] / spread
-        far = np.maximum(apart, wider)
-        # One environment on the scale of training is enough: the other may be the shifted one.
-        # nan is no reason to warn.
-        is_far = np.quantile(far, 1 - _SHARE) > _FAR
-        if not (is_far or np.median(wider) < 1 / _FAR):
+        # Quantiles, since means and spreads of rare or heavy-tailed values vary by chance.
+        ends, ends_of_known = (np.quantile(x, _MOST, axis=0) for x in (rows, known))
+        inside, known_inside = (
+            ((low <= x) & (x <= high)).mean(axis=0)
+            for x, (low, high) in ((rows, ends_of_known), (known, ends))
+        )
+        # Of constant columns, and of those with nan, nothing is known.
+        varied = (ends[0] < ends[1]) | (ends_of_known[0] < ends_of_known[1])
+        common = np.where(varied, np.minimum(inside, known_inside), np.nan)
+        common[~np.isfinite(ends + ends_of_known).all(axis=0)] = np.nan
+        seen = common[np.isfinite(common)]
+        # One environment on the scale of training is enough: the other may be the shifted one,
+        # and a shift may move some columns far.
+        if not len(seen) or np.mean(seen < _COMMON) < _SHARE:
             return
         others.append(rows)
-    column = np.flatnonzero(varied)[far.argmax() if is_far else wider.argmin()]
+    column = np.nanargmin(common)
     means, spreads = (
         [f"{value(rows[:, column]):.3g}" for rows in (known, *others)]
         for value in (np.mean, np.std)

@@ -493,6 +493,24 @@ def test_raw_pairs_for_a_net_behind_a_scaler_are_warned_of(scaler, far):
         fitted(scaled)
 
 
+@pytest.mark.filterwarnings("error:.*on the scale")
+def test_other_rows_of_a_table_are_on_its_scale():
+    rng = np.random.default_rng(0)
+    tables = [
+        rng.random((90, 30)) < 0.03,  # rare words
+        rng.poisson(rng.gamma(0.5, 1, 30), (90, 30)),
+        np.exp(2 * rng.normal(size=(90, 10))),
+        rng.standard_cauchy((90, 10)),
+        np.ones((90, 3)),
+        np.where(np.arange(90)[:, None] % 30, rng.normal(size=(90, 2)), np.nan),
+    ]
+    for table in tables:
+        known, few, some = np.split(table.astype(np.float32), [50, 60])
+        warn_of_raw_rows([Dataset(few)], Dataset(known))
+        # One of two is enough; the other may be shifted.
+        warn_of_raw_rows([Dataset(100 * known), Dataset(some)], Dataset(known))
+
+
 @pytest.mark.parametrize("pairing", ["label", LabelPairing()])
 def test_environments_that_share_one_class_are_warned_of(pairing):
     site = np.where(Y == 3, np.arange(200) % 2, Y > 3)
