@@ -479,6 +479,11 @@ class PAScorer(_NoScorer, NoThreshold, SavedWithVersions, BaseEstimator):
             both = self._both_sites()
             for number, rows in enumerate(both):
                 check_columns(rows, X, f"paired[{number}]")
+            from pa_select.two_sites.paired_rows import doubt_of_scale
+
+            sides = {f"paired[{number}]": rows for number, rows in enumerate(both)}
+            for message in doubt_of_scale(X, sides):
+                self._warn_once(message)
             return _Plan(both, lambda a, b: _ScoredPairs(a, b, None, len(a)))
         refuse_no_rows(X, "X")
         n = _num_samples(X)

@@ -18,6 +18,7 @@ from pa_select.agreement.inputs.validation import check_prior, is_marginal
 from pa_select.pairing.one_sample import check_rows, pair_environments
 from pa_select.scores.modules import check_classifies, net_scores
 from pa_select.scores.precomputed import one_column
+from pa_select.two_sites.paired_rows import column_of_other_scale
 from pa_select.utils.arrays import (
     OF_LABELS,
     WRONG_PRECISION,
@@ -30,9 +31,8 @@ from pa_select.utils.estimators import module_of, refuse_iterable_dataset, refus
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Array, Floats, HasItems, Index, Net, Prior
 
-# Rows whose scales are compared, the quantiles between which most values of a column lie, and how
-# few values between those of other rows, in which share of the columns, are of another scale.
-_COMPARED, _MOST, _COMMON, _SHARE = 500, (0.05, 0.95), 0.3, 1 / 3
+# Rows whose scales are compared.
+_COMPARED = 500
 
 # Losses of several labels of a row, or of classes that exclude each other.
 _OF_SEVERAL_LABELS = (
@@ -281,23 +281,11 @@ def warn_of_raw_rows(environments: Sequence[Any], training: Any) -> None:
     for rows in given:
         if rows is None or rows.shape[1:] != known.shape[1:] or not len(rows):
             return
-        # Quantiles, since means and spreads of rare or heavy-tailed values vary by chance.
-        ends, ends_of_known = (np.quantile(x, _MOST, axis=0) for x in (rows, known))
-        inside, known_inside = (
-            ((low <= x) & (x <= high)).mean(axis=0)
-            for x, (low, high) in ((rows, ends_of_known), (known, ends))
-        )
-        # Of constant columns, and of those with nan, nothing is known.
-        varied = (ends[0] < ends[1]) | (ends_of_known[0] < ends_of_known[1])
-        common = np.where(varied, np.minimum(inside, known_inside), np.nan)
-        common[~np.isfinite(ends + ends_of_known).all(axis=0)] = np.nan
-        seen = common[np.isfinite(common)]
-        # One environment on the scale of training is enough: the other may be the shifted one,
-        # and a shift may move some columns far.
-        if not len(seen) or np.mean(seen < _COMMON) < _SHARE:
+        # One environment on the scale of training is enough: the other may be the shifted one.
+        column = column_of_other_scale(known, rows)
+        if column is None:
             return
         others.append(rows)
-    column = np.nanargmin(common)
     means, spreads = (
         [f"{value(rows[:, column]):.3g}" for rows in (known, *others)]
         for value in (np.mean, np.std)

@@ -18,6 +18,7 @@ from pa_select.two_sites.paired_rows import (
     aligned_by_index,
     aligned_pairs,
     check_pairs,
+    doubt_of_scale,
     one_pair_for_each_object,
     warn_of_known_rows,
     warn_of_other_rows,
@@ -392,7 +393,8 @@ class ExpectedScorer(NoThreshold, SavedWithVersions, BaseEstimator):
             stopped = stop_search(error)
             return stopped
         # A search scores hundreds of models: warnings of the pairs come once.
-        warnings = doubt_of_few_labels(estimator, X)
+        sides = {"X_a": X_a, "X_b": X_b}
+        warnings = [*doubt_of_scale(X, sides), *doubt_of_few_labels(estimator, X)]
         try:
             with cached_for_only(X, estimator):
                 given = X_a, X_b, X, y, self.scoring

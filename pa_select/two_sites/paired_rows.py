@@ -31,6 +31,9 @@ from pa_select.utils.typing import Adapter, Array, Floats, Groups, Ints, Rows
 FEW_PAIRS = 20
 # Rows of each kind that a forest learns to tell apart.
 _MOST_ROWS = 500
+# The quantiles between which most values of a column lie, the share of columns of another scale
+# that is told, and the share of values that columns of a fold hardly have in common.
+_MOST_VALUES, _MANY_COLUMNS, _HARDLY_COMMON = (0.05, 0.95), 1 / 3, 0.15
 # Rows of a Dataset that have more numbers are not read into memory.
 _MOST_NUMBERS = 10**8
 # Objects whose distances are compared, and random orders that they are compared with.
@@ -338,6 +341,49 @@ def _moderate(rows: Floats) -> Floats:
         return rows
     ranks: Floats = rankdata(hard_as_equal(rows), axis=0, nan_policy="omit")
     return ranks
+
+
+def column_of_other_scale(known: Floats, rows: Floats, common: float = 0.3) -> int | None:
+    """Return a column whose values have another scale than in known rows, if many columns do.
+
+    Of such a column fewer than the share `common` of either values lie among most of the other
+    ones. Means and spreads of rare, or heavy-tailed, values vary too much by chance.
+    """
+    ends, ends_of_known = (np.quantile(x, _MOST_VALUES, axis=0) for x in (rows, known))
+    inside, known_inside = (
+        ((low <= x) & (x <= high)).mean(axis=0)
+        for x, (low, high) in ((rows, ends_of_known), (known, ends))
+    )
+    # Of constant columns, and of those with nan, nothing is known.
+    varied = (ends[0] < ends[1]) | (ends_of_known[0] < ends_of_known[1])
+    varied &= np.isfinite(ends + ends_of_known).all(axis=0)
+    shared = np.where(varied, np.minimum(inside, known_inside), np.inf)
+    # A shift may move some columns far.
+    if not varied.any() or np.mean(shared[varied] < common) < _MANY_COLUMNS:
+        return None
+    return int(shared.argmin())
+
+
+def doubt_of_scale(X: Rows, sides: Mapping[str, Rows]) -> list[str]:
+    """Return what to warn of if no side of pairs, by name, has the scale of the rows X.
+
+    Folds of few rows, or of one class, have other quantiles, so that fewer values may be common.
+    """
+    known, means = _numbers(X), ["", ""]
+    if known is None or len(known) < FEW_PAIRS:
+        return []
+    for rows in map(_numbers, sides.values()):
+        if rows is None or len(rows) < FEW_PAIRS or rows.shape[1] != known.shape[1]:
+            return []
+        column = column_of_other_scale(known, rows, _HARDLY_COMMON)
+        if column is None:
+            return []
+        means = [f"{x[:, column].mean():.3g}, column {column}" for x in (known, rows)]
+    return [
+        f"{' and '.join(sides)}: expected rows on the scale of those of X (mean {means[0]}), got "
+        f"another one (mean {means[1]}). If a scaler, or another step, was applied to only one of "
+        "them, apply it to both."
+    ]
 
 
 def _scaled(rows: Floats) -> Floats:

@@ -13,6 +13,7 @@ from scipy.optimize import minimize_scalar
 from scipy.sparse import csr_array
 from scipy.special import expit, log_softmax, logsumexp, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.datasets import load_wine
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
@@ -20,10 +21,12 @@ from sklearn.metrics import get_scorer, log_loss, make_scorer, top_k_accuracy_sc
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from pa_select import (
     PACommittee,
+    PAScorer,
     PASearchCV,
     expected_score,
     expected_scorer,
@@ -728,6 +731,27 @@ def test_warnings_that_save_people():
     message = "X_b: expected no missing values, since X_val has none.* nan in row 3, col"
     with pytest.raises(ValueError, match=message):
         expected_score(model, a, missing, X, y)
+
+
+@pytest.mark.parametrize("kind", ["agreement", "expected score"])
+@pytest.mark.parametrize("scaled", ["none", "both", "other site"])
+def test_scorers_say_that_pairs_are_not_scaled_as_the_rows_are(kind, scaled):
+    rng = np.random.default_rng(0)
+    X, y = load_wine(return_X_y=True)
+    order = rng.permutation(178)
+    X, y, scaler = X[order], y[order], StandardScaler().fit(X)
+    a, b = X[:60], X[:60] + 0.1 * X.std(axis=0) * rng.normal(size=(60, 13))
+    if scaled != "none":
+        b = scaler.transform(b)
+    if scaled == "both":
+        a = scaler.transform(a)
+    scorer = PAScorer(paired=(a, b)) if kind == "agreement" else expected_scorer(a, b)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        cross_val_score(LogisticRegression(), scaler.transform(X[60:]), y[60:], scoring=scorer)
+    found = [str(one.message) for one in told if "on the scale of those of X" in str(one.message)]
+    assert len(found) == (scaled == "none")
+    assert all("apply it to both" in one for one in found)
 
 
 def test_the_scorer_calibrates_on_the_fold_that_it_is_given():
