@@ -464,6 +464,17 @@ class PAScorer(_NoScorer, NoThreshold, SavedWithVersions, BaseEstimator):
         # Few pairs are no reason to warn here: that would come once for each fit of a search.
         return aligned_pairs(rows[0], rows[1], "paired[0]", "paired[1]")
 
+    def _plan_of_pairs(self, X: Rows) -> _Plan:
+        from pa_select.two_sites.paired_rows import doubt_of_scale
+
+        both = self._both_sites()
+        sides = {f"paired[{number}]": rows for number, rows in enumerate(both)}
+        for name, rows in sides.items():
+            check_columns(rows, X, name)
+        for message in doubt_of_scale(X, sides):
+            self._warn_once(message)
+        return _Plan(both, lambda a, b: _ScoredPairs(a, b, None, len(a)))
+
     def _plan(
         self,
         X: Rows,
@@ -476,15 +487,7 @@ class PAScorer(_NoScorer, NoThreshold, SavedWithVersions, BaseEstimator):
         resolve_device(self.device)
         between = pairing if callable(pairing) else None  # a pairing of two environments
         if pairing == "paired":
-            both = self._both_sites()
-            for number, rows in enumerate(both):
-                check_columns(rows, X, f"paired[{number}]")
-            from pa_select.two_sites.paired_rows import doubt_of_scale
-
-            sides = {f"paired[{number}]": rows for number, rows in enumerate(both)}
-            for message in doubt_of_scale(X, sides):
-                self._warn_once(message)
-            return _Plan(both, lambda a, b: _ScoredPairs(a, b, None, len(a)))
+            return self._plan_of_pairs(X)
         refuse_no_rows(X, "X")
         n = _num_samples(X)
         weight = None if sample_weight is None else check_weight(sample_weight, n)

@@ -11,6 +11,8 @@ import joblib
 import numpy as np
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
 
 from pa_select.scores.class_scores import cached_for_only
 from pa_select.scores.precomputed import rows_not_taken
@@ -19,6 +21,7 @@ from pa_select.two_sites.paired_rows import (
     aligned_pairs,
     check_pairs,
     doubt_of_scale,
+    one_of_each,
     one_pair_for_each_object,
     warn_of_known_rows,
     warn_of_other_rows,
@@ -253,7 +256,14 @@ def expected_score(
     )
     for message in [*warnings, *doubts_of_labels(expected, "X_val", "y_val")]:
         warn_caller(message)
-    warn_of_other_rows(X_a, X_val)
+    # A forest would know the objects of further rows.
+    objects, labelled = X_a, X_val
+    if pair_groups is not None:
+        rows = one_of_each(pair_groups, _num_samples(X_a), "pair_groups")
+        objects = _safe_indexing(X_a, rows)
+    if groups is not None:
+        labelled = _safe_indexing(X_val, one_of_each(groups, _num_samples(X_val), "groups"))
+    warn_of_other_rows(objects, labelled)
     advice = "If these objects are labelled, score their rows of X_b itself."
     warn_of_known_rows(X_a, X_val, "X_a", "X_val", advice)
     _warn_of_adapters(estimators)

@@ -25,7 +25,7 @@ from pa_select.utils.arrays import (
 from pa_select.utils.estimators import takes_missing
 from pa_select.utils.frames import check_columns, look_up, named_like, some_of
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.typing import Adapter, Array, Floats, Groups, Ints, Rows
+from pa_select.utils.typing import Adapter, Array, Floats, Groups, Ints, Labels, Rows
 
 #: Fewer pairs give an estimate that says little.
 FEW_PAIRS = 20
@@ -86,11 +86,9 @@ def warn_of_pairs(
     """
     n, numbers = _num_samples(X_a), None
     if groups is not None:
-        order = np.random.default_rng(0).permutation(n)
-        objects = check_column(groups, n, "pair_groups")[order]
-        one_of_each = order[np.unique(objects, return_index=True)[1]]
-        n, what = len(one_of_each), "objects"
-        numbers = one_of_each[compared_objects(n)]
+        rows = one_of_each(groups, n, "pair_groups")
+        n, what = len(rows), "objects"
+        numbers = rows[compared_objects(n)]
         X_a, X_b = _safe_indexing(X_a, numbers), _safe_indexing(X_b, numbers)
     for message in doubts_of_pairing(X_a, X_b, name_a, name_b, numbers):
         warn_caller(message)
@@ -99,6 +97,13 @@ def warn_of_pairs(
             f"{name_a} and {name_b}: expected at least {FEW_PAIRS} {what}, got {n}. The expected "
             "score says little; look at its standard error and at its interval."
         )
+
+
+def one_of_each(groups: Labels, n: int, name: str) -> Ints:
+    """Return the number of a random row of each group of n rows; the argument has this name."""
+    order = np.random.default_rng(0).permutation(n)
+    found: Ints = order[np.unique(check_column(groups, n, name)[order], return_index=True)[1]]
+    return found
 
 
 def aligned_pairs(
@@ -349,14 +354,15 @@ def column_of_other_scale(known: Floats, rows: Floats, common: float = 0.3) -> i
     Of such a column fewer than the share `common` of either values lie among most of the other
     ones. Means and spreads of rare, or heavy-tailed, values vary too much by chance.
     """
-    ends, ends_of_known = (np.quantile(x, _MOST_VALUES, axis=0) for x in (rows, known))
+    with np.errstate(invalid="ignore"):  # between -inf and a number
+        ends, ends_of_known = (np.quantile(x, _MOST_VALUES, axis=0) for x in (rows, known))
     inside, known_inside = (
         ((low <= x) & (x <= high)).mean(axis=0)
         for x, (low, high) in ((rows, ends_of_known), (known, ends))
     )
     # Of constant columns, and of those with nan, nothing is known.
     varied = (ends[0] < ends[1]) | (ends_of_known[0] < ends_of_known[1])
-    varied &= np.isfinite(ends + ends_of_known).all(axis=0)
+    varied &= np.isfinite([*ends, *ends_of_known]).all(axis=0)
     shared = np.where(varied, np.minimum(inside, known_inside), np.inf)
     # A shift may move some columns far.
     if not varied.any() or np.mean(shared[varied] < common) < _MANY_COLUMNS:
@@ -372,6 +378,7 @@ def doubt_of_scale(X: Rows, sides: Mapping[str, Rows]) -> list[str]:
     known, means = _numbers(X), ["", ""]
     if known is None or len(known) < FEW_PAIRS:
         return []
+    known = known[np.random.default_rng(0).permutation(len(known))[:_MOST_ROWS]]
     for rows in map(_numbers, sides.values()):
         if rows is None or len(rows) < FEW_PAIRS or rows.shape[1] != known.shape[1]:
             return []

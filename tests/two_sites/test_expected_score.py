@@ -663,6 +663,16 @@ def test_what_is_said_of_pairs_in_groups():
         expected_score(model, *pairs, X, y, pair_groups=np.zeros(200))
     with pytest.raises(ValueError, match=r"pair_groups: expected shape \(200,\), got \(10,\)"):
         expected_score(model, *pairs, X, y, pair_groups=np.arange(10))
+    # A forest would know further scans of an object.
+    rng = np.random.default_rng(0)
+    model, a, b, X, y = three_classes(7, 60)
+    scans = [rng.normal(np.repeat(rows, 5, axis=0), 0.001) for rows in (a, b, X)]
+    given, objects = (model, *scans, np.repeat(y, 5)), np.repeat(np.arange(300), 5)
+    with pytest.warns(UserWarning, match="rows that a random forest"):
+        expected_score(*given)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", ".*random forest")
+        expected_score(*given, groups=objects, pair_groups=objects[:300])
     # Objects that were exchanged are named by one of their pairs.
     model, a, b, X, y = three_classes(7, 60)
     objects, b = np.repeat(np.arange(60), 4), a + 0.01
@@ -749,6 +759,7 @@ def test_scorers_say_that_pairs_are_not_scaled_as_the_rows_are(kind, scaled):
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         cross_val_score(LogisticRegression(), scaler.transform(X[60:]), y[60:], scoring=scorer)
+    assert not [one for one in told if issubclass(one.category, RuntimeWarning)]
     found = [str(one.message) for one in told if "on the scale of those of X" in str(one.message)]
     assert len(found) == (scaled == "none")
     assert all("apply it to both" in one for one in found)
