@@ -49,10 +49,12 @@ from skorch import NeuralNetClassifier
 from torch.utils.data import ConcatDataset, Dataset
 
 from pa_select import robustness_curve
-from pa_select.datasets import SharedEnvironment, WILDSData, factor_images
+from pa_select.training import SharedEnvironment
+from papers.datasets import WILDSData, factor_images
 from pa_select.scores import LayerFeatures
-from pa_select.shifts import FMN, PGD
-from pa_select.training import AdversarialNet
+from pa_select.shifts import PGD
+from papers.shifts import FMN
+from papers.learners import AdversarialNet
 
 DEFAULTS = {
     "mnist": {"network": "resnet18", "size": 128, "epochs": 100},

@@ -19,9 +19,9 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 from pa_select import candidate_posterior, posterior_agreement
-from pa_select.datasets import FACTOR_LADDERS, SHORTCUT_LEVELS, co_occurrence, factor_images
+from papers.datasets import FACTOR_LADDERS, SHORTCUT_LEVELS, co_occurrence, factor_images
 from pa_select.pairing import LabelPairing
-from pa_select.training import ERMNet, IRMNet, LISANet
+from papers.learners import ERMNet, IRMNet, LISANet
 
 PAIRINGS = ("other digits", "same digits")
 SETTINGS = {

@@ -25,7 +25,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC
 
-from pa_select.datasets import FACTOR_LEVELS, factor_images
+from papers.datasets import FACTOR_LEVELS, factor_images
 from pa_select.shifts import Blur, Dim, Drift, GaussianNoise
 
 SPLITS = {"train": 0, "labelled": 1, "test": 2}

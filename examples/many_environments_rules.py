@@ -16,7 +16,7 @@ from sklearn.model_selection import LeaveOneGroupOut
 from sklearn.pipeline import Pipeline
 
 from pa_select import PASearchCV
-from pa_select.datasets import WILDSData
+from papers.datasets import WILDSData
 
 ACCURACY = "training domains: accuracy"
 WORST = "training domains: worst environment's accuracy"

@@ -28,8 +28,9 @@ from pa_select import (
     RobustnessCurveDisplay,
     robustness_curve,
 )
-from pa_select.shifts import FMN, PGD, GaussianNoise
-from pa_select.training import AdversarialNet
+from pa_select.shifts import GaussianNoise, PGD
+from papers.shifts import FMN
+from papers.learners import AdversarialNet
 
 X_train, X_test, y_train, y_test = digits()
 nets = {

@@ -20,8 +20,9 @@ from attacked_digits import digits, train
 from torch import nn
 
 from pa_select import class_scores, posterior_agreement, robustness_curve
-from pa_select.shifts import FGSM, PGD, Corruption
-from pa_select.training import AdversarialNet
+from pa_select.shifts import FGSM, PGD
+from papers.shifts import Corruption
+from papers.learners import AdversarialNet
 
 
 class Normalize(nn.Module):

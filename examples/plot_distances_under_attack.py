@@ -34,8 +34,9 @@ from skorch import NeuralNetClassifier
 
 from pa_select import RobustnessCurveDisplay, robustness_curve
 from pa_select.scores import LayerFeatures
-from pa_select.shifts import FMN, PGD
-from pa_select.training import AdversarialNet
+from pa_select.shifts import PGD
+from papers.shifts import FMN
+from papers.learners import AdversarialNet
 
 parser = argparse.ArgumentParser(description="Measures of nets under attack")
 parser.add_argument("--seeds", type=int, default=2, help="splits and trainings, at least 2")

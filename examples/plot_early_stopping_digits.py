@@ -38,7 +38,7 @@ from skorch.helper import predefined_split
 from torch import nn
 
 from pa_select import PAEarlyStopping, PAScoring, SiteAdapter, expected_scorer
-from pa_select.datasets import SharedEnvironment
+from pa_select.training import SharedEnvironment
 from pa_select.plotting import EpochsDisplay
 
 parser = argparse.ArgumentParser(description="Which epoch to keep")

@@ -23,14 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from pa_select import class_scores, posterior_agreement
-from pa_select.datasets import (
-    FACTOR_LADDERS,
-    FACTOR_LEVELS,
-    SHORTCUT_LEVELS,
-    co_occurrence,
-    factor_combinations,
-    factor_images,
-)
+from papers.datasets import FACTOR_LADDERS, FACTOR_LEVELS, SHORTCUT_LEVELS, co_occurrence, factor_combinations, factor_images
 from pa_select.pairing import IdentityPairing, LabelPairing
 
 X, y = load_digits(return_X_y=True)

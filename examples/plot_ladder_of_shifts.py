@@ -45,10 +45,10 @@ from torch import nn
 
 from pa_select import class_scores, robustness_curve
 from pa_select.assessment import invariance
-from pa_select.datasets import FACTOR_LADDERS, factor_images
+from papers.datasets import FACTOR_LADDERS, factor_images
 from pa_select.pairing import LabelPairing
 from pa_select.scores import LayerFeatures
-from pa_select.training import ERMNet, IRMNet, LISANet
+from papers.learners import ERMNet, IRMNet, LISANet
 
 parser = argparse.ArgumentParser(description="Three learners on a ladder of shifts")
 parser.add_argument("--seeds", type=int, default=3, help="splits and trainings, at least 2")

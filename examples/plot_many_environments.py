@@ -48,7 +48,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.pipeline import Pipeline
 
 from pa_select import PASearchCV
-from pa_select.datasets import WILDSData
+from papers.datasets import WILDSData
 
 parser = argparse.ArgumentParser(description="Selection with many environments")
 parser.add_argument("--seeds", type=int, default=1, help="draws of each collection")

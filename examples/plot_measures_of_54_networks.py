@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import shapiro
 
-from pa_select.assessment import rank_correlation
+from papers.measures import rank_correlation
 from pa_select.plotting import RankCorrelationDisplay
 
 # From the folder of this file, or from the root of the repository.

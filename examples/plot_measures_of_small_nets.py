@@ -34,7 +34,7 @@ from skorch.dataset import ValidSplit
 from torch import nn
 
 from pa_select import class_scores, robustness_curve
-from pa_select.assessment import norm_measures, prediction_measures, rank_correlation, sharpness
+from papers.measures import norm_measures, prediction_measures, rank_correlation, sharpness
 from pa_select.plotting import RankCorrelationDisplay
 from pa_select.shifts import PGD, Blur, GaussianNoise, TransformShift
 

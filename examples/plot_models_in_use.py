@@ -23,7 +23,7 @@ from sklearn.naive_bayes import ComplementNB
 from sklearn.pipeline import make_pipeline
 
 from pa_select import ExpectedScoreDisplay, expected_score
-from pa_select.shifts import CharacterEdits
+from papers.shifts import CharacterEdits
 
 texts, labels = load_library_texts()
 train, rest, y_train, y_rest = train_test_split(

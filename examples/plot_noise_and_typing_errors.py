@@ -34,7 +34,8 @@ from sklearn.svm import SVC
 
 from pa_select import robustness_curve
 from pa_select.plotting import RobustnessCurveDisplay
-from pa_select.shifts import CharacterEdits, GaussianNoise, WordEdits
+from pa_select.shifts import GaussianNoise
+from papers.shifts import CharacterEdits, WordEdits
 
 parser = argparse.ArgumentParser(description="Noise, typing errors and loaded words")
 parser.add_argument("--table", metavar="FILE", help="write the results of loaded words there")

@@ -20,7 +20,7 @@ import pandas as pd
 from published_identifiers import load_identifiers, load_messages
 
 from pa_select import bootstrap_agreement, compare_agreement, robustness_curve
-from pa_select.shifts import CharacterEdits
+from papers.shifts import CharacterEdits
 
 EDITS = (1, 2, 4, 8, 16)
 

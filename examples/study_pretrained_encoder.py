@@ -33,7 +33,7 @@ from skorch.callbacks import EarlyStopping
 from skorch.dataset import ValidSplit
 
 from pa_select import PAScorer, robustness_curve
-from pa_select.shifts import CharacterEdits, WordEdits
+from papers.shifts import CharacterEdits, WordEdits
 
 EDITS = 2 ** np.arange(7)
 COLUMNS = ["estimator", "power", "clean_accuracy", "shifted_accuracy", "afr_pred"]

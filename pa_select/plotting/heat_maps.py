@@ -14,7 +14,7 @@ from pa_select.utils.typing import Array, Axes, Floats, Matrix
 
 if TYPE_CHECKING:
     from pa_select.agreement import AgreementMatrix
-    from pa_select.assessment import RankCorrelation
+    from papers.measures import RankCorrelation
 
 # Correlations with a smaller p-value are marked.
 _LEVEL = 0.05
@@ -239,7 +239,7 @@ class RankCorrelationDisplay(HeatMapDisplay):
     Examples
     --------
     >>> import numpy as np
-    >>> from pa_select.assessment import rank_correlation
+    >>> from papers.measures import rank_correlation
     >>> from pa_select.plotting import RankCorrelationDisplay
     >>> rng = np.random.default_rng(0)
     >>> loss = rng.normal(size=40)
@@ -272,7 +272,7 @@ class RankCorrelationDisplay(HeatMapDisplay):
             As in `plot`.
         """
         pyplot()
-        from pa_select.assessment import RankCorrelation
+        from papers.measures import RankCorrelation
 
         check_kind(result, RankCorrelation)
         shown = {name: getattr(result, name) for name in ("tau", "measures", "gaps")}

@@ -1,8 +1,6 @@
 """Shifts, attacks and mixtures of rows: the same rows as another environment shows them."""
 
 from pa_select.shifts.attacks.gradient import FGSM, PGD
-from pa_select.shifts.attacks.minimum_norm import FMN
-from pa_select.shifts.corruptions import CORRUPTIONS, Corruption
 from pa_select.shifts.images import (
     Blur,
     Contrast,
@@ -22,19 +20,14 @@ from pa_select.shifts.tabular import (
     GaussianNoise,
     UniformNoise,
 )
-from pa_select.shifts.text import CharacterEdits, WordEdits
 from pa_select.shifts.transform import TransformShift, as_shift
 
 __all__ = [
     "Blur",
-    "CORRUPTIONS",
-    "CharacterEdits",
     "Contrast",
-    "Corruption",
     "Dim",
     "Drift",
     "FGSM",
-    "FMN",
     "FeatureDropout",
     "FeatureFailure",
     "GaussianNoise",
@@ -48,7 +41,6 @@ __all__ = [
     "TransformShift",
     "Translate",
     "UniformNoise",
-    "WordEdits",
     "as_shift",
     "mix",
     "shifted_rows",

@@ -38,7 +38,7 @@ class PAScoring(Callback):
     ----------
     environments : tuple or list of two or more
         Arrays, tensors, (X, y) tuples, torch Datasets of ``(row, label)`` items or
-        `pa_select.datasets.SharedEnvironment` (which grid searches do not copy).
+        `pa_select.training.SharedEnvironment` (which grid searches do not copy).
     pairing : {"identity", "label"} or callable, default="identity"
         Which rows are compared: "identity", rows in their order (views of the same
         objects); "label", rows of equal label, which the environments then must have; or a

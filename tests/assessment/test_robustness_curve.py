@@ -17,14 +17,8 @@ from sklearn.svm import SVC
 from pa_select import class_scores, compare_agreement, posterior_agreement, robustness_curve
 from pa_select.assessment import feature_discrepancy
 from pa_select.assessment.shifted_outputs import Samples
-from pa_select.shifts import (
-    FGSM,
-    FMN,
-    GaussianNoise,
-    TransformShift,
-    mix,
-    shifted_rows,
-)
+from pa_select.shifts import FGSM, GaussianNoise, TransformShift, mix, shifted_rows
+from papers.shifts import FMN
 
 X, Y = load_digits(return_X_y=True)
 X, Y = X / 16, np.array([f"digit {label}" for label in Y])

@@ -29,7 +29,7 @@ import torch
 from sklearn.datasets import load_digits
 
 from pa_select import posterior_agreement
-from pa_select.datasets import FACTOR_LEVELS, factor_images
+from papers.datasets import FACTOR_LEVELS, factor_images
 
 ROOT = Path(__file__).parents[2]
 PREDICTED = ROOT / "docs" / "figures" / "device_predicted.csv"

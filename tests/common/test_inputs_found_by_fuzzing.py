@@ -23,7 +23,8 @@ from pa_select import (
     posterior_agreement,
     robustness_curve,
 )
-from pa_select.datasets import SharedEnvironment, WILDSData
+from pa_select.training import SharedEnvironment
+from papers.datasets import WILDSData
 from pa_select.shifts import GaussianNoise
 
 A = np.arange(12.0).reshape(4, 3) % 5

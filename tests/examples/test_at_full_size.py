@@ -13,7 +13,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
 
-from pa_select.datasets import WILDSData
+from papers.datasets import WILDSData
 
 pytestmark = pytest.mark.filterwarnings("ignore:scores_a and scores_b:UserWarning")
 

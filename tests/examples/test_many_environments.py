@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pa_select.datasets import WILDSData
+from papers.datasets import WILDSData
 
 
 @pytest.fixture

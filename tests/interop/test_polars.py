@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pa_select.datasets import SharedEnvironment
+from pa_select.training import SharedEnvironment
 from pa_select.shifts import (
     Drift,
     FeatureDropout,

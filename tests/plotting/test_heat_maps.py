@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from pa_select import agreement_matrix
-from pa_select.assessment import rank_correlation
+from papers.measures import rank_correlation
 from pa_select.plotting import AgreementMatrixDisplay, RankCorrelationDisplay
 
 RNG = np.random.default_rng(0)

@@ -11,7 +11,8 @@ from sklearn.naive_bayes import GaussianNB
 from pa_select import robustness_curve
 from pa_select.plotting import RobustnessCurveDisplay
 from pa_select.plotting.robustness_curve import LABELS
-from pa_select.shifts import FMN, GaussianNoise
+from pa_select.shifts import GaussianNoise
+from papers.shifts import FMN
 
 X, Y = load_digits(return_X_y=True)
 X = X / 16

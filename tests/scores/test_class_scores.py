@@ -33,10 +33,11 @@ from skorch.exceptions import NotInitializedError
 from torch import nn
 
 from pa_select import PAScoring, class_scores, posterior_agreement, robustness_curve
-from pa_select.assessment.sharpness import _outputs
+from papers.measures.sharpness import _outputs
 from pa_select.scores import LayerFeatures, align_classes
-from pa_select.shifts import FGSM, FMN, PGD, GaussianNoise
-from pa_select.training import ERMNet
+from pa_select.shifts import FGSM, GaussianNoise, PGD
+from papers.shifts import FMN
+from papers.learners import ERMNet
 
 X, Y = load_iris(return_X_y=True)
 X32 = X.astype(np.float32)

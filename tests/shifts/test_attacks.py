@@ -34,7 +34,8 @@ from sklearn.svm import SVC, LinearSVC
 from skorch import NeuralNetBinaryClassifier, NeuralNetClassifier, NeuralNetRegressor
 from torch import nn
 
-from pa_select.shifts import FGSM, FMN, PGD
+from pa_select.shifts import FGSM, PGD
+from papers.shifts import FMN
 from pa_select.shifts.attacks.models import differentiable
 
 DIGITS, LABELS = load_digits(return_X_y=True)

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pandas as pd
+import papers.shifts
 import pytest
 import torch
 from hypothesis import given, settings
@@ -21,30 +22,8 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
 from pa_select import shifts as room
-from pa_select.shifts import (
-    FGSM,
-    FMN,
-    PGD,
-    Blur,
-    CharacterEdits,
-    Contrast,
-    Corruption,
-    Dim,
-    Drift,
-    FeatureDropout,
-    FeatureFailure,
-    GaussianNoise,
-    ImpulseNoise,
-    Pixelate,
-    Quantize,
-    Shift,
-    ShotNoise,
-    TransformShift,
-    Translate,
-    UniformNoise,
-    WordEdits,
-    as_shift,
-)
+from pa_select.shifts import Blur, Contrast, Dim, Drift, FGSM, FeatureDropout, FeatureFailure, GaussianNoise, ImpulseNoise, PGD, Pixelate, Quantize, Shift, ShotNoise, TransformShift, Translate, UniformNoise, as_shift
+from papers.shifts import CharacterEdits, Corruption, FMN, WordEdits
 
 DIGITS = load_digits().data[:600] / 16
 TEXTS = ["a film with heart", "dull", "", "one  of\nthe best "] * 5
@@ -195,8 +174,8 @@ def test_the_contract_runs_on_every_shift():
     tested = {type(shift) for shift in NUMERIC + TEXTUAL}
     # These have tests of their own.
     tested |= {FGSM, PGD, FMN, TransformShift, Corruption}
-    shifts = (getattr(room, name) for name in room.__all__)
-    shifts = {s for s in shifts if inspect.isclass(s) and issubclass(s, Shift)}
+    rooms = (room, papers.shifts)
+    shifts = {s for r in rooms for s in vars(r).values() if inspect.isclass(s) and issubclass(s, Shift)}
     assert tested == shifts - {Shift}
 
 

@@ -1,0 +1,1 @@
+"""The laboratory: what reproduces the papers' experiments, and is no part of the package."""

@@ -1,1 +1,0 @@
-"""Images whose factors are set one by one: their levels, and how they are drawn."""
