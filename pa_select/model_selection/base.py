@@ -332,7 +332,6 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
             plan.data,
             callbacks,
             memory=self.memory,
-            scoring=self.scoring,
             n_jobs=self.n_jobs,
             pre_dispatch=self.pre_dispatch,
             verbose=self.verbose,

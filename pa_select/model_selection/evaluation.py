@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.parallel import delayed
 
-from pa_select.model_selection.checkpoint import Checkpoint, NotKept
+from pa_select.model_selection.checkpoint import is_kept, kept, keys_of
 from pa_select.model_selection.split_scores import (
     Data,
     Outcome,
@@ -25,7 +25,7 @@ from pa_select.utils.sklearn_private import (
     _MultimetricScorer,
     _score,
 )
-from pa_select.utils.typing import Array, ErrorScore, Estimator, Ints, Scoring
+from pa_select.utils.typing import Array, ErrorScore, Estimator, Ints
 
 #: The metrics of a search that has a single one.
 ONE_METRIC = ["score"]
@@ -67,7 +67,6 @@ def evaluate(
     callbacks: Callbacks,
     *,
     memory: Any,
-    scoring: Scoring,
     n_jobs: int | None,
     pre_dispatch: int | str,
     verbose: int,
@@ -75,17 +74,14 @@ def evaluate(
     """Yield each candidate's outcomes, one for each split, as soon as all are finished."""
     from tqdm.auto import tqdm
 
-    kept: Any = None
-    modules: dict[str, str] = {}
-    keys: list[list[str | None]] = [[None] * len(splits)] * len(params)
-    if memory is not None:
-        checkpoint = Checkpoint(memory, data, splits, scoring)
-        # Made before the first fit, since fits may change what the code of the user reads.
-        kept, modules = checkpoint.work, checkpoint.modules
-        keys = [checkpoint.keys(with_parameters(estimator, x)) for x in params]
+    work = None if memory is None else kept(memory)
+    keys: list[Any] = [[None] * len(splits)] * len(params)
+    if work is not None:
+        of_estimator = keys_of(data, splits)
+        keys = [of_estimator(with_parameters(estimator, x)) for x in params]
     n_fits = len(params) * len(splits)
     if verbose > 0:  # as scikit-learn says it
-        n_kept = sum(_is_kept(kept, key) for of_candidate in keys for key in of_candidate)
+        n_kept = sum(is_kept(work, key) for of_candidate in keys for key in of_candidate)
         print(
             f"Fitting {len(splits)} folds for each of {len(params)} candidates, totalling "
             f"{n_fits} fits" + (f", of which {n_kept} are kept in memory" if n_kept else "")
@@ -107,7 +103,7 @@ def evaluate(
                     "candidate_progress": (candidate, len(params)),
                     "callback": parts[candidate * len(splits) + split].of_worker(),
                 }
-                yield delayed(_run)(kept, keys[candidate][split], modules, data, arguments)
+                yield delayed(_run)(work, keys[candidate][split], data, arguments)
 
     finished: list[Outcome] = []
     # From 2 on scikit-learn prints a line for each fit.
@@ -122,56 +118,18 @@ def evaluate(
     part.end()
 
 
-def _run(
-    kept: Any, key: str | None, modules: dict[str, str], data: Data, arguments: dict[str, Any]
-) -> Outcome:
+def _run(work: Any, key: str | None, data: Data, arguments: dict[str, Any]) -> Outcome:
     """Compute or look up one result, and call the callbacks in either case."""
     arguments = arguments | {"data": data}
     if key is None:
         return fit_and_score_split(**arguments)
-    # Looked up first: the callbacks hear of results that are kept, too.
-    outcome = _look_up(kept, key, modules, arguments)
-    if outcome is None:
-        try:
-            return kept(key, modules, arguments)
-        except NotKept as error:
-            outcome, names = error.args
-            warn_caller(
-                "memory: expected a fit that runs modules of yours as they were loaded when the "
-                f"search began, got {', '.join(names):.300}, loaded later or of another state. "
-                "Import them before the search. Its result is not kept."
-            )
-            return outcome
-    if callback := arguments["callback"]:
+    found = is_kept(work, key)
+    outcome: Outcome = work(key, arguments)
+    if found and (callback := arguments["callback"]):
         caller, context = callback["caller"], callback["callback_ctx"]
         context.call_on_fit_task_begin(estimator=caller)
         context.call_on_fit_task_end(estimator=caller)
     return outcome
-
-
-def _is_kept(kept: Any, key: str | None) -> bool:
-    """Return whether there is a result of this key, if the memory can tell."""
-    return hasattr(kept, "check_call_in_cache") and kept.check_call_in_cache(key, {}, {})
-
-
-def _look_up(
-    kept: Any, key: str, modules: dict[str, str], arguments: dict[str, Any]
-) -> Outcome | None:
-    """Return the result that was kept; None if there is none, or none that can be read."""
-    if not _is_kept(kept, key):
-        return None
-    result = kept.call_and_shelve(key, modules, arguments)
-    try:
-        outcome = result.get()
-        reason = f"got {type(outcome).__name__}"
-    except Exception as error:  # whatever reading a damaged file raises
-        outcome, reason = None, f"got {type(error).__name__}: {error}".rstrip(": ")
-    if isinstance(outcome, Outcome):
-        return outcome
-    folder = getattr(getattr(kept, "store_backend", None), "location", "the folder")
-    warn_caller(f"memory: expected a result in {folder}, {reason:.300}. It is computed again.")
-    result.clear()
-    return None
 
 
 def _parallel(n_jobs: int | None, pre_dispatch: int | str) -> Parallel:

@@ -1,6 +1,7 @@
 """A search that was killed or interrupted goes on from where it was."""
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -84,112 +85,6 @@ def test_whatever_changes_is_computed_anew(tmp_path, marks):
     assert added(prior="uniform", tol=1e-3, selection="score", return_fold_scores=True) == 0
 
 
-def test_another_version_of_a_package_is_computed_anew(tmp_path, marks, monkeypatch):
-    search = quick_search(Counting(str(marks)), {}, cv=CV, memory=tmp_path, refit=False).fit(X, Y)
-    versions = checkpoint._versions()
-    for i, name in enumerate(["numpy", "torch", "skorch", "scikit-learn", "python"], 2):
-        assert versions[name][0] not in "Nn"
-        changed = versions | {name: "another"}
-        monkeypatch.setattr(checkpoint, "_versions", lambda changed=changed: changed)
-        search.fit(X, Y)
-        assert n_fits(marks) == 4 * i
-
-
-def test_another_state_of_a_module_in_a_worker_is_not_kept(tmp_path, marks, monkeypatch):
-    """As in a worker that has loaded a module before or after it was edited."""
-    search = quick_search(Counting(str(marks)), {}, cv=CV, memory=tmp_path, refit=False)
-    state = checkpoint.own_modules()
-    states = iter([state, *[state | {"own": "another"}] * 2, state, state])
-    monkeypatch.setattr(checkpoint, "own_modules", lambda: next(states))
-    with pytest.warns(UserWarning, match="memory: .* got own, loaded later or of another") as said:
-        search.fit(X, Y)
-    assert said[0].filename == __file__
-    monkeypatch.setattr(checkpoint, "own_modules", lambda: state)
-    search.fit(X, Y)
-    assert n_fits(marks) == 4 + 2
-
-
-def test_results_are_kept_for_functions_without_a_name(tmp_path, marks):
-    kept = []
-    for columns in (2, 2, 3):
-        step = FunctionTransformer(lambda X, n=columns: X[:, :n])
-        search = quick_search(
-            make_pipeline(step, Counting(str(marks))), {}, cv=CV, memory=tmp_path / "memory"
-        )
-        search.set_params(refit=False).fit(X, Y)
-        kept.append(n_fits(marks))
-    assert kept == [4, 4, 8]
-
-
-def test_what_cannot_be_looked_through_is_computed_and_not_kept(tmp_path, marks):
-    grid = {"counting": [Counting(str(marks)), Counting(str(marks), pause=Unseen(0))]}
-    model = make_pipeline(FunctionTransformer(), grid["counting"][0])
-    search = quick_search(model, grid, cv=CV, memory=tmp_path / "memory", refit=False)
-    for n in (8, 8 + 4):  # the first model is found, the second one is not
-        with pytest.warns(UserWarning, match="memory: .* got Pipeline: no pi") as said:
-            search.fit(X, Y)
-        assert n_fits(marks) == n
-        mine = [w for w in said if str(w.message).startswith("memory:")]
-        assert len(mine) == 1  # for all of its splits
-        assert mine[0].filename == __file__
-
-
-class Unseen(float):
-    """A number that cannot be pickled."""
-
-    def __reduce_ex__(self, protocol):
-        raise TypeError("no pickle of this")
-
-    def __deepcopy__(self, memo):
-        return self
-
-
-def damage(file, how):
-    if how == "folder":
-        file.unlink()
-        file.mkdir()
-    elif how == "other object":
-        joblib.dump({"fit_time": 1.0}, file)
-    else:
-        file.write_bytes(file.read_bytes()[: {"empty": 0, "cut": 100}[how]])
-
-
-@pytest.mark.parametrize("how", ["empty", "cut", "folder", "other object"])
-def test_a_kept_fold_that_cannot_be_read_is_computed_again(tmp_path, marks, how, capfd):
-    search = quick_search(Counting(str(marks)), GRID, cv=CV, memory=tmp_path, refit=False)
-    first = search.fit(X, Y).cv_results_
-    assert n_fits(marks) == 12
-    damage(next(tmp_path.rglob("output.pkl")), how)
-    with pytest.warns(UserWarning, match="memory: expected a result in .*, got ") as said:
-        again = search.fit(X, Y).cv_results_
-    assert len([w for w in said if "memory" in str(w.message)]) == 1
-    assert n_fits(marks) == 12 + 1
-    same_tables(again, first)
-    search.fit(X, Y)  # it was kept again
-    assert n_fits(marks) == 12 + 1
-    assert "Traceback" not in capfd.readouterr().err
-
-
-def test_a_folder_that_cannot_be_written_is_refused_before_any_fit(tmp_path, marks, monkeypatch):
-    file = tmp_path / "file"
-    file.write_text("")
-    search = quick_search(Counting(str(marks)), GRID, cv=CV, memory=file)
-    refused = r"memory: expected a folder that can be written, got '.*{}.*' \({}"
-    with pytest.raises(OSError, match=refused.format("file", "(NotADirectory|FileExists)Error")):
-        search.fit(X, Y)
-
-    # A folder of results that has become read-only; the superuser could write there.
-    def refuse(dir):
-        raise PermissionError(13, "Permission denied", dir)
-
-    search.set_params(memory=str(tmp_path / "memory"), refit=False).fit(X, Y)
-    assert n_fits(marks) == 12
-    monkeypatch.setattr("pa_select.model_selection.checkpoint.tempfile.TemporaryFile", refuse)
-    with pytest.raises(OSError, match=refused.format("memory", "PermissionError")):
-        search.fit(X, Y)
-    assert n_fits(marks) == 12
-
-
 GRID_OF_FOUR = {"var_smoothing": np.geomspace(1e-9, 1, 4).tolist()}
 SCRIPT = """
 import joblib
@@ -242,6 +137,21 @@ def test_a_killed_search_goes_on(tmp_path, marks, n_jobs):
     resumed = joblib.load(tmp_path / "results")
     undisturbed = quick_search(Counting(str(marks)), GRID_OF_FOUR, cv=CV).fit(X, Y).cv_results_
     same_tables(resumed, undisturbed)
+
+
+def test_what_cannot_be_pickled_is_an_error_before_any_fit(tmp_path, marks):
+    step = FunctionTransformer(lambda X: X)
+    model = make_pipeline(step, Counting(str(marks)))
+    with pytest.raises(pickle.PicklingError, match="lambda"):
+        quick_search(model, {}, cv=CV, memory=tmp_path).fit(X, Y)
+    assert n_fits(marks) == 0
+
+
+def test_another_version_of_the_package_is_computed_anew(tmp_path, marks, monkeypatch):
+    search = quick_search(Counting(str(marks)), {}, cv=CV, memory=tmp_path, refit=False).fit(X, Y)
+    monkeypatch.setattr(checkpoint, "__version__", "another")
+    search.fit(X, Y)
+    assert n_fits(marks) == 4 + 4
 
 
 def test_an_interrupted_search_keeps_what_is_finished(tmp_path, marks):
