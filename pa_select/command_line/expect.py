@@ -166,7 +166,7 @@ def run(options: argparse.Namespace, own_process: bool) -> int:
             doubts_of_pairing,
             hard_as_equal,
         )
-        from pa_select.two_sites.trained import doubts_of_classes, doubts_of_labels, of_outputs
+        from pa_select.two_sites.trained import doubts_of_labels, of_outputs
 
     (first_a, first_b, first_val), *_ = tables.values()
     n_pairs, n_classes = first_a.values.shape
@@ -207,7 +207,6 @@ def run(options: argparse.Namespace, own_process: bool) -> int:
         return output.complain(f"the computation failed: {error}", output.FAILED)
     expected = found.by_name
     for message in (
-        *doubts_of_classes(expected, outputs, first_a.name, columns),
         *doubts_of_labels(expected, first_val.name, options.labels),
         *found.doubts_of_scores([val.name for _, _, val in tables.values()]),
     ):

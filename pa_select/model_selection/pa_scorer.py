@@ -16,7 +16,6 @@ from sklearn.utils.validation import _num_samples
 from pa_select.pairing import pair_environments, pair_within_label
 from pa_select.scores import class_scores
 from pa_select.scores.class_scores import cached_for_only
-from pa_select.scores.precomputed import rows_not_taken
 from pa_select.utils.arrays import (
     check_column,
     check_weight,
@@ -28,14 +27,12 @@ from pa_select.utils.arrays import (
 from pa_select.utils.estimators import SavedWithVersions
 from pa_select.utils.frames import (
     check_columns,
-    check_not_missing,
     check_view,
     is_shifted,
     look_up,
     view_of,
 )
 from pa_select.utils.messages import warn_once_by
-from pa_select.utils.scorers import NoThreshold, called_as_scorer, stop_search
 from pa_select.utils.typing import (
     Array,
     Device,
@@ -57,17 +54,8 @@ PAIRINGS = ("label", "views", "environments", "paired")
 _FEWEST_PAIRS_PER_CLASS = 2
 
 
-class _NoScorer:
-    """Mixin for a class that may be given as ``scoring`` instead of an object."""
-
-    def __new__(cls, *given: Any, **params: Any) -> Any:
-        if len(given) > 1 and hasattr(given[0], "fit"):
-            return called_as_scorer(f"the class {cls.__name__}", f"{cls.__name__}()")
-        return super().__new__(cls)
-
-
 @dataclass(eq=False, repr=False)
-class PAScorer(_NoScorer, NoThreshold, SavedWithVersions, BaseEstimator):
+class PAScorer(SavedWithVersions, BaseEstimator):
     """Score a fitted classifier by the posterior agreement of paired observations.
 
     The score is the agreement of the classifier's posteriors on pairs of rows, in nats per
@@ -288,30 +276,10 @@ class PAScorer(_NoScorer, NoThreshold, SavedWithVersions, BaseEstimator):
                 f"estimator: expected a classifier, got {type(estimator).__name__}, a regressor; "
                 "to choose among regressors use expected_scorer."
             )
-            return stop_search(TypeError(why))
+            raise TypeError(why)
         X = rows_of_parts(X)
-        try:
-            plan = self._plan(X, y, environments, sample_weight)
-        except Exception as error:  # whatever the classifier
-            return stop_search(error)
-        others = [
-            ("views" if self.paired is None else f"paired[{number}]", rows)
-            for number, rows in enumerate(plan.samples)
-            if rows is not X
-        ]
-        try:
-            for name, rows in others:
-                check_not_missing(rows, X, name, [estimator])
-        except ValueError as error:
-            return stop_search(error, of_model=True, rows=name)
-        try:
-            pairs = self._scored(plan, estimator, X)
-        except Exception as error:
-            wrong = rows_not_taken(estimator, X, others)
-            # A TypeError is of a kind of classifier or rows, and of no failed fit.
-            if wrong is None and not isinstance(error, TypeError):
-                raise
-            return stop_search(error, of_model=True, rows=wrong)
+        plan = self._plan(X, y, environments, sample_weight)
+        pairs = self._scored(plan, estimator, X)
         # The posteriors of a classifier fitted to one class are all 1, and the agreement on rows
         # of one class is 0, but for rounding.
         none = pairs.a.shape[1] == 1 or plan.is_of_one_class
@@ -465,14 +433,9 @@ class PAScorer(_NoScorer, NoThreshold, SavedWithVersions, BaseEstimator):
         return aligned_pairs(rows[0], rows[1], "paired[0]", "paired[1]")
 
     def _plan_of_pairs(self, X: Rows) -> _Plan:
-        from pa_select.two_sites.paired_rows import doubt_of_scale
-
         both = self._both_sites()
-        sides = {f"paired[{number}]": rows for number, rows in enumerate(both)}
-        for name, rows in sides.items():
-            check_columns(rows, X, name)
-        for message in doubt_of_scale(X, sides):
-            self._warn_once(message)
+        for number, rows in enumerate(both):
+            check_columns(rows, X, f"paired[{number}]")
         return _Plan(both, lambda a, b: _ScoredPairs(a, b, None, len(a)))
 
     def _plan(

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple, Protocol, Self, cast
 
 import numpy as np
 from scipy.special import softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_regressor
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import brier_score_loss, log_loss
 from sklearn.utils.metaestimators import available_if
 
-from pa_select.scores.class_scores import align_classes, class_scores, comparable_scores
+from pa_select.scores.class_scores import align_classes, class_scores
 from pa_select.utils.arrays import as_numpy
 from pa_select.utils.estimators import is_instance, unwrapped
 from pa_select.utils.typing import Array, Floats, Ints, Predictor, Rows, Scorer
@@ -216,21 +216,6 @@ class RecordedRegressor(RegressorMixin, _KnownPredictions):
                 f"{np.flatnonzero(~np.isfinite(predicted))[0]}."
             )
         return cls(predicted)
-
-
-def rows_not_taken(estimator: Any, X: Rows, others: Sequence[tuple[str, Rows]]) -> str | None:
-    """Return the name of the first rows that an estimator does not predict.
-
-    None if there are none, or if it does not predict X either.
-    """
-    of_regressor = hasattr(estimator, "__sklearn_tags__") and is_regressor(estimator)
-    predict = RecordedRegressor.of if of_regressor else comparable_scores
-    for name, rows in [("", X), *others]:
-        try:
-            predict(estimator, rows)
-        except Exception:  # whatever the estimator raises
-            return name or None
-    return None
 
 
 def joined(

@@ -18,7 +18,6 @@ from pa_select.training.paired_environments import (
     check_exclusive,
     pair_up,
     scores_on,
-    warn_of_raw_rows,
 )
 from pa_select.utils.arrays import check_count
 from pa_select.utils.typing import Device, Net, Prior
@@ -135,8 +134,6 @@ class PAScoring(Callback):
     ) -> None:
         """Before the first step continue where the history ends."""
         if not self.started_:
-            # Only here are the training rows known as the net gets them.
-            warn_of_raw_rows(self.paired_.datasets, dataset_train)
             self._start(net)
             self.started_ = True
 

@@ -11,14 +11,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from skorch.dataset import Dataset as NetDataset
-from torch.utils.data import Dataset, RandomSampler, Subset, TensorDataset
+from torch.utils.data import Dataset, RandomSampler, Subset
 
 from pa_select.agreement.inputs.validation import check_prior, is_marginal
 from pa_select.pairing.one_sample import check_rows, pair_environments
 from pa_select.scores.modules import check_classifies, net_scores
 from pa_select.scores.precomputed import one_column
-from pa_select.two_sites.paired_rows import column_of_other_scale
 from pa_select.utils.arrays import (
     OF_LABELS,
     WRONG_PRECISION,
@@ -29,10 +27,8 @@ from pa_select.utils.arrays import (
 )
 from pa_select.utils.estimators import module_of, refuse_iterable_dataset, refuse_loader
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.typing import Array, Floats, HasItems, Index, Net, Prior
+from pa_select.utils.typing import Array, HasItems, Index, Net, Prior
 
-# Rows whose scales are compared.
-_COMPARED = 500
 
 # Losses of several labels of a row, or of classes that exclude each other.
 _OF_SEVERAL_LABELS = (
@@ -265,65 +261,6 @@ def check_exclusive(net: Net, y: Any) -> None:
     exclusive = np.isclose(labels.sum(axis=1), 1) | ((labels > 0.5).sum(axis=1) == 1)
     if not exclusive.all():
         raise ValueError(f"y: expected a label for each row, got shape {labels.shape}.{OF_LABELS}")
-
-
-def warn_of_raw_rows(environments: Sequence[Any], training: Any) -> None:
-    """Warn if the rows of no environment have the scale of the rows that a net is trained on.
-
-    Then a step of a pipeline before the net has probably changed the training rows only. Rows
-    that are not in memory are not looked at.
-    """
-    known = _rows_in_memory(training)
-    given = [_rows_in_memory(environment) for environment in environments]
-    if known is None or not len(known):
-        return
-    others = []
-    for rows in given:
-        if rows is None or rows.shape[1:] != known.shape[1:] or not len(rows):
-            return
-        # One environment on the scale of training is enough: the other may be the shifted one.
-        column = column_of_other_scale(known, rows)
-        if column is None:
-            return
-        others.append(rows)
-    means, spreads = (
-        [f"{value(rows[:, column]):.3g}" for rows in (known, *others)]
-        for value in (np.mean, np.std)
-    )
-    warn_caller(
-        "environments: expected rows on the scale of the rows that the net is trained on (column "
-        f"{column} with mean {means[0]} and standard deviation {spreads[0]}), got means of "
-        f"{', '.join(means[1:])} and standard deviations of {', '.join(spreads[1:])}. If a scaler "
-        "comes before the net in a pipeline, apply the fitted scaler to the environments first: "
-        "pipeline[:-1].fit(X).transform(rows)."
-    )
-
-
-def _rows_in_memory(dataset: Any) -> Floats | None:
-    """Return some rows of a Dataset of arrays or tensors, as a matrix of numbers, or None."""
-    rows: Any = None
-    if isinstance(dataset, Subset):
-        indices = np.asarray(dataset.indices)
-        dataset = dataset.dataset
-    else:
-        indices = np.arange(len(dataset) if hasattr(dataset, "__len__") else 0)
-    if isinstance(dataset, TensorDataset):
-        rows = dataset.tensors[0]
-    elif isinstance(dataset, NetDataset):
-        rows = dataset.X
-    if isinstance(rows, Mapping):  # such as skorch's SliceDict
-        # One number for each row is no sample of columns, such as a weight.
-        parts = [part for part in map(as_numpy, rows.values()) if np.ndim(part) > 1]
-        if parts and all(isinstance(part, np.ndarray) for part in parts):
-            rows = np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
-    if not isinstance(rows, (np.ndarray, torch.Tensor)) or len(rows.shape) < 2 or not len(indices):
-        return None
-    # Rows are often sorted by class, so these are spread over all of them.
-    some = rows[indices[:: -(-len(indices) // _COMPARED)]]
-    values = np.asarray(as_numpy(some))
-    if values.dtype.kind != "f":
-        return None  # such as tokens
-    return values.reshape(len(values), -1).astype(np.float64)
 
 
 def _with_used_rows(

@@ -11,20 +11,13 @@ import joblib
 import numpy as np
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import _num_samples
 
 from pa_select.scores.class_scores import cached_for_only
-from pa_select.scores.precomputed import rows_not_taken
 from pa_select.two_sites.paired_rows import (
     aligned_by_index,
     aligned_pairs,
     check_pairs,
-    doubt_of_scale,
-    one_of_each,
-    one_pair_for_each_object,
     warn_of_known_rows,
-    warn_of_other_rows,
     warn_of_pairs,
 )
 from pa_select.two_sites.site_adapter import SiteAdapter, cross_adapted
@@ -50,7 +43,6 @@ from pa_select.utils.arrays import (
 from pa_select.utils.estimators import SavedWithVersions, named_estimators
 from pa_select.utils.frames import check_columns
 from pa_select.utils.messages import warn_caller, warn_once_by
-from pa_select.utils.scorers import NoThreshold, called_as_scorer, stop_search
 from pa_select.utils.typing import (
     Adapter,
     Array,
@@ -240,8 +232,6 @@ def expected_score(
     X_a, X_b = check_pairs(X_a, X_b, adapter=adapter, groups=pair_groups)
     y_val = labels_of(X_val, y_val, "X_val")
     X_val = stacked(X_val, "X_val")
-    if pair_groups is None:
-        X_a, X_b = one_pair_for_each_object(X_a, X_b, X_val)
     given = X_a, X_b, X_val, y_val
     warnings: list[str] = []
     expected = estimates(
@@ -256,14 +246,6 @@ def expected_score(
     )
     for message in [*warnings, *doubts_of_labels(expected, "X_val", "y_val")]:
         warn_caller(message)
-    # A forest would know the objects of further rows.
-    objects, labelled = X_a, X_val
-    if pair_groups is not None:
-        rows = one_of_each(pair_groups, _num_samples(X_a), "pair_groups")
-        objects = _safe_indexing(X_a, rows)
-    if groups is not None:
-        labelled = _safe_indexing(X_val, one_of_each(groups, _num_samples(X_val), "groups"))
-    warn_of_other_rows(objects, labelled)
     advice = "If these objects are labelled, score their rows of X_b itself."
     warn_of_known_rows(X_a, X_val, "X_a", "X_val", advice)
     _warn_of_adapters(estimators)
@@ -378,7 +360,7 @@ def _warn_of_adapters(estimators: Estimators) -> None:
 
 
 @dataclass(eq=False, repr=False)
-class ExpectedScorer(NoThreshold, SavedWithVersions, BaseEstimator):
+class ExpectedScorer(SavedWithVersions, BaseEstimator):
     """The scorer that `expected_scorer` makes, with its arguments as parameters."""
 
     X_a: Rows
@@ -391,32 +373,21 @@ class ExpectedScorer(NoThreshold, SavedWithVersions, BaseEstimator):
         """The name of the score in scikit-learn's displays and skorch's histories."""
         return "expected_score"
 
+    def _accept_sample_weight(self) -> bool:
+        # Searches for several metrics ask each scorer.
+        return False
+
     def __call__(self, estimator: Model, X: Rows, y: Labels | None = None) -> float:
         """Return the expected score of a fitted model; its labelled rows are X and y."""
-        stopped: float
         X = rows_of_parts(X)
-        try:  # what is wrong with the pairs, the labels or the metric is so for every model
-            y = check_metric(estimator, X, y, self.scoring)
-            X_a, X_b = self._rows()
-            check_columns(X_a, X, "X_a")
-        except Exception as error:
-            stopped = stop_search(error)
-            return stopped
-        # A search scores hundreds of models: warnings of the pairs come once.
-        sides = {"X_a": X_a, "X_b": X_b}
-        warnings = [*doubt_of_scale(X, sides), *doubt_of_few_labels(estimator, X)]
-        try:
-            with cached_for_only(X, estimator):
-                given = X_a, X_b, X, y, self.scoring
-                found = estimates([estimator], *given, warnings=warnings, of_fold=True)
-                (expected,) = found.values()
-        except Exception as error:
-            wrong = rows_not_taken(estimator, X, [("X_a", X_a), ("X_b", X_b)])
-            # A TypeError is of a kind of model, rows or metric, and of no failed fit.
-            if wrong is None and not isinstance(error, TypeError):
-                raise
-            stopped = stop_search(error, of_model=True, rows=wrong)
-            return stopped
+        y = check_metric(estimator, X, y, self.scoring)
+        X_a, X_b = self._rows()
+        check_columns(X_a, X, "X_a")
+        # A search scores hundreds of models: warnings come once.
+        warnings = doubt_of_few_labels(estimator, X)
+        with cached_for_only(X, estimator):
+            given = X_a, X_b, X, y, self.scoring
+            (expected,) = estimates([estimator], *given, warnings=warnings, of_fold=True).values()
         if warnings:
             warn_once_by(self, warnings[0])
         return float(expected.score)
@@ -509,9 +480,6 @@ def expected_scorer(
     >>> search.fit(X[60:500], y[60:500]).best_params_
     {'max_depth': 8}
     """
-    if hasattr(X_a, "fit"):
-        call = "expected_scorer(X_a, X_b)"
-        return called_as_scorer("the function expected_scorer", call)  # type: ignore[return-value]
     if y:
         raise TypeError(f"expected_scorer: expected two samples, got {2 + len(y)} arguments.")
     # Wrong pairs, or a wrong metric, would make every fold of a search fail.

@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
-from scipy.spatial.distance import cdist, pdist, squareform
-from scipy.stats import norm, rankdata
-from sklearn.ensemble import RandomForestClassifier
-from sklearn.metrics import roc_auc_score
+from scipy.spatial.distance import pdist, squareform
+from scipy.stats import rankdata
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
@@ -25,33 +23,20 @@ from pa_select.utils.arrays import (
 from pa_select.utils.estimators import takes_missing
 from pa_select.utils.frames import check_columns, look_up, named_like, some_of
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.typing import Adapter, Array, Floats, Groups, Ints, Labels, Rows
+from pa_select.utils.typing import Adapter, Floats, Groups, Ints, Labels, Rows
 
 #: Fewer pairs give an estimate that says little.
 FEW_PAIRS = 20
-# Rows of each kind that a forest learns to tell apart.
-_MOST_ROWS = 500
-# The quantiles between which most values of a column lie, the share of columns of another scale
-# that is told, and the share of values that columns of a fold hardly have in common.
-_MOST_VALUES, _MANY_COLUMNS, _HARDLY_COMMON = (0.05, 0.95), 1 / 3, 0.15
 # Rows of a Dataset that have more numbers are not read into memory.
 _MOST_NUMBERS = 10**8
 # Objects whose distances are compared, and random orders that they are compared with.
 _MOST_COMPARED, _ORDERS = 150, 999
-# Rows of two sites are of one object if so many rows have a partner, which is nearer than the row
-# that they are paired with by this factor.
-_RECOGNISED, _CLEARLY = 0.8, 1.5
-# The forest's area under the curve must exceed chance by this and by so many standard errors.
-_LEAST_AREA, _N_ERRORS = 0.65, 4
 # What is possible if the instruments have different columns.
 _IF_OTHER_COLUMNS = (
     " If the other site measures other columns, an adapter can map them to these: adapter='ridge'."
 )
 # Up to this share of objects may be among the labelled rows by chance.
 _KNOWN = 0.05
-# Shares of the classes that differ by more than this matter, if chance makes such a difference
-# less often than once in this many searches.
-_LARGE_DIFFERENCE, _SELDOM = 0.1, 10_000
 
 
 def check_pairs(
@@ -276,17 +261,7 @@ def doubts_of_pairing(
             "Either the rows are in different orders, or the other site hardly measures what the "
             "first one does."
         ]
-    strangers = _exchanged(a, b) if a.shape == b.shape else ()
-    if not len(strangers):
-        return []
-    known = some if numbers is None else numbers
-    named = [f"{i} of {name_a} with {j} of {name_b}" for i, j in known[strangers[:3]].tolist()]
-    more = f" and {len(strangers) - 3} more" if len(strangers) > 3 else ""
-    return [
-        f"{expected} {len(strangers)} of {len(some)} rows that resemble another object's row much "
-        f"more than their own ({', '.join(named)}{more}), and it resembles them. Were these "
-        "objects exchanged?"
-    ]
+    return []
 
 
 def _resemble_pairwise(a: Floats, b: Floats) -> bool:
@@ -313,24 +288,6 @@ def _resemble_pairwise(a: Floats, b: Floats) -> bool:
     return False
 
 
-def _exchanged(a: Floats, b: Floats) -> Ints:
-    """Return rows of both sites that seem to be one object, although they are not paired, (n, 2).
-
-    Each is the nearest to the other one, and clearly nearer than the rows that they are paired
-    with. That says something only where objects are recognised: where nearly all rows have such a
-    partner.
-    """
-    distances = cdist(_scaled(a), _scaled(b))
-    rows, nearest = np.arange(len(a)), distances.argmin(axis=1)
-    is_mutual = distances.argmin(axis=0)[nearest] == rows
-    if is_mutual.mean() < _RECOGNISED:
-        return np.empty((0, 2), dtype=np.int64)
-    own = np.diag(distances)
-    is_nearer = _CLEARLY * distances[rows, nearest] <= np.minimum(own, own[nearest])
-    found = np.flatnonzero(is_mutual & is_nearer & (nearest != rows))
-    return np.column_stack([found, nearest[found]])
-
-
 def hard_as_equal(rows: Floats) -> Floats:
     """Return rows in which a single finite class score is 0: it names the class, at any size."""
     is_hard = np.isneginf(rows).any(axis=1) & (np.isfinite(rows).sum(axis=1) == 1)
@@ -348,110 +305,10 @@ def _moderate(rows: Floats) -> Floats:
     return ranks
 
 
-def column_of_other_scale(known: Floats, rows: Floats, common: float = 0.3) -> int | None:
-    """Return a column whose values have another scale than in known rows, if many columns do.
-
-    Of such a column fewer than the share `common` of either values lie among most of the other
-    ones. Means and spreads of rare, or heavy-tailed, values vary too much by chance.
-    """
-    with np.errstate(invalid="ignore"):  # between -inf and a number
-        ends, ends_of_known = (np.quantile(x, _MOST_VALUES, axis=0) for x in (rows, known))
-    inside, known_inside = (
-        ((low <= x) & (x <= high)).mean(axis=0)
-        for x, (low, high) in ((rows, ends_of_known), (known, ends))
-    )
-    # Of constant columns, and of those with nan, nothing is known.
-    varied = (ends[0] < ends[1]) | (ends_of_known[0] < ends_of_known[1])
-    varied &= np.isfinite([*ends, *ends_of_known]).all(axis=0)
-    shared = np.where(varied, np.minimum(inside, known_inside), np.inf)
-    # A shift may move some columns far.
-    if not varied.any() or np.mean(shared[varied] < common) < _MANY_COLUMNS:
-        return None
-    return int(shared.argmin())
-
-
-def doubt_of_scale(X: Rows, sides: Mapping[str, Rows]) -> list[str]:
-    """Return what to warn of if no side of pairs, by name, has the scale of the rows X.
-
-    Folds of few rows, or of one class, have other quantiles, so that fewer values may be common.
-    """
-    known, means = _numbers(X), ["", ""]
-    if known is None or len(known) < FEW_PAIRS:
-        return []
-    known = known[np.random.default_rng(0).permutation(len(known))[:_MOST_ROWS]]
-    for rows in map(_numbers, sides.values()):
-        if rows is None or len(rows) < FEW_PAIRS or rows.shape[1] != known.shape[1]:
-            return []
-        column = column_of_other_scale(known, rows, _HARDLY_COMMON)
-        if column is None:
-            return []
-        means = [f"{x[:, column].mean():.3g}, column {column}" for x in (known, rows)]
-    return [
-        f"{' and '.join(sides)}: expected rows on the scale of those of X (mean {means[0]}), got "
-        f"another one (mean {means[1]}). If a scaler, or another step, was applied to only one of "
-        "them, apply it to both."
-    ]
-
-
 def _scaled(rows: Floats) -> Floats:
     """Return rows less their mean, in units of the columns' spread."""
     spread = rows.std(0)
     return (rows - rows.mean(0)) / np.where(spread > 0, spread, 1.0)
-
-
-def warn_of_other_rows(X_a: Rows, X: Rows, name: str = "X_a") -> None:
-    """Warn if a forest tells rows of the paired objects from the labelled rows.
-
-    Then the labelled rows do not show how a classifier scores at the site of `X_a`. The
-    forest is judged by rows that its trees have not seen, which it also recognises if other rows
-    are scans of the same object. Rows that are not numbers are not looked at.
-    """
-    sides = [x for x in (_numbers(rows) for rows in (X, X_a)) if x is not None]
-    if len(sides) < 2 or min(map(len, sides)) < FEW_PAIRS:
-        return
-    rng = np.random.default_rng(0)
-    some = [x[rng.permutation(len(x))[:_MOST_ROWS]] for x in sides]
-    is_paired = np.repeat([0, 1], [len(x) for x in some])
-    forest = RandomForestClassifier(
-        50, max_features="sqrt", min_samples_leaf=3, oob_score=True, random_state=0
-    ).fit(_moderate(np.concatenate(some)), is_paired)
-    area = roc_auc_score(is_paired, forest.oob_decision_function_[:, 1])
-    n, m = map(len, some)
-    error = np.sqrt((n + m + 1) / (12 * n * m))
-    if area > max(_LEAST_AREA, 0.5 + _N_ERRORS * error):
-        warn_caller(
-            f"{name}: expected rows like the labelled ones, got rows that a random forest tells "
-            f"from them (area under the curve {area:.2f}; 0.5 is chance). The score on the "
-            "labelled rows, and so the expected score, may not hold for these objects. Perhaps "
-            "the two measurements are swapped (that of the labelled site comes first), the "
-            "labelled rows are of the other site, or an object has several pairs."
-        )
-
-
-def one_pair_for_each_object(
-    X_a: Rows, X_b: Rows, X: Rows, name_a: str = "X_a", name_b: str = "X_b"
-) -> tuple[Any, Any]:
-    """Leave out the pairs of objects that were given before, with a warning.
-
-    Pairs with equal rows at the first site are of one object, if labelled rows hardly ever equal
-    each other. The pair with the smallest row at the other site is kept, in any order of the
-    pairs. Rows that are not numbers are not looked at.
-    """
-    a, b, known = _numbers(X_a), _numbers(X_b), _numbers(X)
-    if a is None or known is None or _often_repeat(known):
-        return X_a, X_b
-    n, kept = len(a), dict[bytes, int]()
-    order = range(n) if b is None else sorted(range(n), key=lambda i: b[i].tolist())
-    for i in order:
-        kept.setdefault(bytes(a[i] + 0.0), i)
-    if len(kept) >= (1 - _KNOWN) * n:
-        return X_a, X_b
-    warn_caller(
-        f"{name_a} and {name_b}: expected one pair for each object, got {n} pairs of {len(kept)} "
-        f"objects: the others repeat a row of {name_a}. Each object is counted once."
-    )
-    rows = np.sort(list(kept.values()))
-    return _safe_indexing(X_a, rows), _safe_indexing(X_b, rows)
 
 
 def _often_repeat(rows: Floats) -> bool:
@@ -538,27 +395,3 @@ def _same(x: Any, y: Any) -> bool:
         return x is y or bool(x == y) or bool(x != x and y != y)
     except (TypeError, ValueError):  # pandas' missing value is neither equal nor different
         return False
-
-
-def doubt_of_classes(
-    found: Floats, expected: Floats, variance: Floats, name: str, classes: Array
-) -> list[str]:
-    """Return what to warn of if paired objects, which `name` has, seem to be of other classes.
-
-    Compares the shares of the classes among them with those of labelled rows. `variance` is that
-    of the difference of each share, if there are no other objects. Nothing is returned if no share
-    differs clearly (normal distribution, Bonferroni).
-    """
-    away = np.abs(found - expected)
-    if away.sum() / 2 < _LARGE_DIFFERENCE:
-        return []
-    errors = np.divide(away, np.sqrt(variance), out=np.zeros_like(away), where=variance > 0)
-    if 2 * len(away) * float(norm.sf(errors.max())) * _SELDOM > 1:
-        return []
-    most = int(away.argmax())
-    return [
-        f"{name}: expected objects of the classes that y has, got objects that seem to be "
-        f"{classes.tolist()[most]!r} in {found[most]:.0%} of the cases, which "
-        f"{expected[most]:.0%} of the labels are. The score on the labelled rows, and so the "
-        "expected score, may not hold for these objects."
-    ]

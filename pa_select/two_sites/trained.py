@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
 from sklearn.base import is_regressor
 from sklearn.utils.validation import _num_samples
 
@@ -19,11 +18,11 @@ from pa_select.scores.candidate_posterior import (
     scores_of_changes,
     scores_on_random_folds,
 )
-from pa_select.scores.class_scores import calibrated, columns_of
+from pa_select.scores.class_scores import columns_of
 from pa_select.scores.precomputed import RecordedRegressor
 from pa_select.two_sites.classification import Classification, doubt_of_lapses
 from pa_select.two_sites.engine import LABELLED, Engine, Output, SiteExpectation, reference_labels
-from pa_select.two_sites.paired_rows import aligned_pairs, doubt_of_classes
+from pa_select.two_sites.paired_rows import aligned_pairs
 from pa_select.two_sites.regression import Regression, doubt_of_sites
 from pa_select.two_sites.score_of_units import (
     Differences,
@@ -37,17 +36,7 @@ from pa_select.utils.arrays import check_column, check_scoring_argument, labels_
 from pa_select.utils.estimators import named_estimators
 from pa_select.utils.frames import check_columns, check_not_missing, some_of
 from pa_select.utils.messages import named_error
-from pa_select.utils.typing import (
-    Adapter,
-    Array,
-    Estimators,
-    Floats,
-    Groups,
-    Ints,
-    Labels,
-    Rows,
-    Scorer,
-)
+from pa_select.utils.typing import Adapter, Array, Estimators, Groups, Ints, Labels, Rows, Scorer
 
 # With fewer labelled rows for each class, and fewer than so many, calibrations are clearly wrong.
 # Targets that are numbers count as two classes.
@@ -186,7 +175,6 @@ def estimates(
     expected = found.by_name
     if warnings is not None and isinstance(task, Classification):
         warnings += _missed_labels(list(named), outputs[LABELLED], y_val)
-        warnings += doubts_of_classes(expected, outputs, "X_a", None, *both)
         warnings += found.doubts_of_scores(["X_val"] * len(named))
     elif warnings is not None:
         best = max(expected.values(), key=lambda one: one.score)
@@ -279,46 +267,6 @@ def _output(task: Classification | Regression, one: Any, X: Any, scorer: Any, wh
     except Exception as error:
         error.add_note(f"The predictions of {what} failed.")
         raise
-
-
-def doubts_of_classes(
-    expected: Mapping[str, ExpectedScore],
-    outputs: Sequence[Sequence[Output]],
-    name: str,
-    classes: Sequence[str] | None = None,
-    groups: Array | None = None,
-    pair_groups: Array | None = None,
-) -> list[str]:
-    """Return what to warn of if the paired objects, which `name` has, seem to be of other classes.
-
-    None: the classes are called what the classifiers call them. Labelled rows and pairs may be in
-    groups.
-    """
-    models = list(expected.values())
-    best = max(range(len(models)), key=lambda i: models[i].validation_score)
-    a, val = (
-        calibrated(outputs[sample][best].scores, models[best].beta) for sample in (1, LABELLED)
-    )
-    # The bias of the classifier is in both of its mean posteriors.
-    variance = _variance_of_mean(a, pair_groups) + _variance_of_mean(val, groups)
-    names = outputs[LABELLED][best].classes if classes is None else np.array(classes)
-    return doubt_of_classes(a.mean(axis=0), val.mean(axis=0), variance, name, names)
-
-
-def _variance_of_mean(posterior: Floats, groups: Array | None) -> Floats:
-    """Return the variance of mean posteriors, after two rows of either certainty were added.
-
-    Without them it would be 0 for a single row, or for few rows of one class. Rows of one group
-    count as one.
-    """
-    away = posterior - posterior.mean(axis=0)
-    if groups is not None:
-        codes = group_codes(groups)
-        of_group = csr_array((np.ones(len(codes)), (codes, np.arange(len(codes)))))
-        away = of_group @ away * (of_group.shape[0] / len(codes))
-    n = len(away)
-    variance: Floats = (np.square(away).sum(axis=0) + 1) / (n + 2) / n
-    return variance
 
 
 def doubts_of_labels(expected: Mapping[str, ExpectedScore], rows: str, labels: str) -> list[str]:

@@ -179,15 +179,6 @@ def test_wrong_files_are_named_before_work_is_lost(position, value, said, refuse
     assert re.match(said, refused(*replaced(position, "wrong.npy")))
 
 
-def test_paired_objects_of_other_classes_are_noticed(run):
-    of_eels = Y[150:200] == 2
-    np.save("y.npy", np.array(CLASSES)[Y_VAL])
-    for name in ("a", "b"):
-        np.save(f"{name}.npy", np.repeat(SCORES[name][of_eels], 3, axis=0))
-    error = run(*FILES)[2]
-    assert re.search(r"warning: a.npy: expected objects of .* seem to be 'eel' in \d+% of", error)
-
-
 def test_few_pairs_and_the_same_scores_are_noticed(run):
     for name in "ab":
         np.save(f"few_{name}.npy", SCORES[name][:5])

@@ -135,32 +135,6 @@ def test_predictions_as_a_column():
     assert searches[1].expected_score_ == searches[0].expected_score_
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_a_class_that_a_training_fold_lacks():
-    rare = v.copy()
-    rare[7] = 3
-    search = of_theirs(expected_scorer(A, B), y=rare, cv=5)
-    ours = of_ours(y=rare, cv=5)
-    assert search.best_index_ == ours.best_index_ == 2
-    np.testing.assert_allclose(
-        search.cv_results_["mean_test_score"], ours.cv_results_["expected_score"], atol=0.05
-    )
-    order = np.argsort(v, kind="stable")
-    sorted_folds = GridSearchCV(MODEL, GRID, scoring=expected_scorer(A, B), cv=KFold(3))
-    sorted_folds.fit(V[order], v[order])  # each test fold is nearly one class, unseen
-    assert sorted_folds.cv_results_["mean_test_score"].max() < 0.4
-    # Nor does a fold stop the search of whose classes its model knows none.
-    unseen = GridSearchCV(MODEL, GRID, scoring=expected_scorer(A, B), cv=PredefinedSplit(v))
-    assert unseen.fit(V, v).cv_results_["mean_test_score"].max() < 0.1
-    with pytest.raises(
-        ValueError, match="y: expected classes of Pipeline, .0, 1, 2.,"
-    ):  # other labels than the model's
-        of_theirs(expected_scorer(A, B), FROZEN, {}, y=np.array(["a", "b", "c"])[v])
-    many = np.arange(len(V)) % 40
-    scores = of_theirs(expected_scorer(A, B), y=many, cv=KFold(3)).cv_results_["mean_test_score"]
-    assert np.isfinite(scores).all()
-
-
 def test_rows_of_an_unknown_class_are_missed_and_counted():
     model = LogisticRegression().fit(V[v < 2], v[v < 2])
     message = r"y_val: expected classes of Log.*in 38 of 128 rows, such"
@@ -239,33 +213,6 @@ def test_columns_of_classes_without_a_row_count_in_losses(scoring):
         of_ours(scoring=scoring, y=rare, cv=5)
 
 
-@pytest.mark.parametrize("of_pairs", [expected_scorer, lambda *pairs: PAScorer(paired=pairs)])
-@pytest.mark.parametrize(
-    ("changed", "model", "message"),
-    [
-        (lambda rows: rows[:, :5].tolist(), MODEL, "X has 5 features"),
-        (lambda rows: np.where(rows > 2, np.nan, rows).tolist(), MODEL, "expected no missing"),
-        (lambda rows: np.where(rows > 2, None, rows), MODEL, "expected no missing"),
-        (lambda rows: csr_array(np.where(rows > 2, np.nan, rows)), MODEL, "expected no missing"),
-        (csr_array, GaussianNB(), "dense data is required"),
-        (lambda rows: rows.astype(str), MODEL, "got the text"),
-        (lambda rows: 1e200 * rows, DecisionTreeClassifier(), "contains infinity or a value"),
-    ],
-)
-@pytest.mark.filterwarnings("ignore")
-def test_pairs_that_no_model_takes_stop_the_search(of_pairs, changed, model, message):
-    # Texts and switches do not decide which rows a model takes.
-    grids = {
-        LogisticRegression: {"solver": ["lbfgs", "newton-cg"], "C": [0.1, 1]},
-        GaussianNB: {"var_smoothing": [1e-9, 1e-3]},
-        DecisionTreeClassifier: {"splitter": ["best", "random"], "max_depth": [1, 2]},
-    }
-    first = of_pairs.__name__ == "expected_scorer"
-    where = r"X_[ab]: " if first else r"paired\[[01]\]: "
-    with pytest.raises(ValueError, match=where + f".*{message}"):
-        of_theirs(of_pairs(changed(A), changed(B)), model, grids[type(model)])
-
-
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
@@ -289,72 +236,13 @@ def test_pairs_that_no_model_takes_are_refused_before_any_fit(changed, message):
         assert np.isfinite(search.expected_score_)
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_views_that_no_model_takes_stop_the_search():
-    views = [lambda rows: 1e200 * rows, lambda rows: 1.1 * rows]
-    with pytest.raises(ValueError, match="views: .*contains infinity or a value"):
-        of_theirs(PAScorer(views=views), DecisionTreeClassifier(), {"max_depth": [1, 2]})
-
-
 def share(y, predicted):
     return np.mean(y == predicted)
-
-
-@pytest.mark.parametrize(
-    ("made", "message"),
-    [
-        (lambda: expected_scorer(A[:, :5], B[:, :5]), r"X_a: expected rows of shape \(13,\)"),
-        (lambda: expected_scorer, "the function expected_scorer called as a scorer"),
-        (
-            lambda: expected_scorer(A, B, scoring="nope"),
-            "scoring: expected the name of .* got 'nope'",
-        ),
-        (lambda: expected_scorer(A, B, "accuracy"), "expected two samples, got 3 arguments"),
-        (lambda: expected_scorer(np.where(A > 3, np.nan, A), B), "X_a: expected no missing"),
-        (lambda: expected_scorer(A, B, scoring=["accuracy"]), "expected one scorer, by name"),
-        (lambda: expected_scorer(A, B, scoring=accuracy_score), "looks like it is a metric"),
-        (lambda: expected_scorer(A, B, scoring=make_scorer(share)), "takes sample weights"),
-        (lambda: expected_scorer(A, B, scoring="f1"), "scoring: .*average='binary'"),
-        (lambda: expected_scorer(A, B, scoring="roc_auc"), "scoring: multi_class must be"),
-        (lambda: expected_scorer(A, np.where(B > 3, np.inf, B)), "X_b: expected no infinite"),
-        (lambda: PAScorer(paired=(A, np.where(B > 3, np.inf, B))), r"paired\[1\]: .* no infinite"),
-        (lambda: PAScorer(paired=(np.where(A > 3, np.nan, A), B)), r"paired\[0\]: .* no missing"),
-        (lambda: PAScorer(views=lambda rows: rows * np.nan), "views: expected no missing"),
-        (lambda: PAScorer(paired=(A[:, :5], B[:, :5])), r"paired\[0\]: expected rows of shape"),
-        (lambda: PAScorer(views=lambda rows: rows[:, :5]), "views: expected rows of shape"),
-    ],
-)
-@pytest.mark.filterwarnings("ignore")
-def test_an_error_that_no_candidate_escapes_stops_the_search(made, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        of_theirs(made())
-
-
-@pytest.mark.parametrize("made", [lambda: expected_scorer(A, B), lambda: PAScorer(views=np.tanh)])
-@pytest.mark.parametrize("model", [KNeighborsClassifier(), OneVsRestClassifier(MODEL)])
-@pytest.mark.filterwarnings("ignore")
-def test_several_labels_of_a_row_stop_the_search(made, model):
-    with pytest.raises((TypeError, ValueError), match="For several labels of a row compare one"):
-        of_theirs(made(), model, {}, (V[:, :3] > 0).astype(int))
 
 
 def test_labels_of_pixels_point_to_the_page():
     with pytest.raises(ValueError, match="For classes of pixels, .* put the classes last"):
         expected_score(MODEL.fit(V, v), A, B, V, np.zeros((len(V), 8, 8), dtype=int))
-
-
-@pytest.mark.parametrize("scorer", [expected_scorer(A, B), PAScorer(views=lambda x: 1.5 * x)])
-@pytest.mark.parametrize(
-    ("model", "y", "message"),
-    [
-        (IsolationForest(), np.where(v == 0, -1, 1), "expected a classifier, got IsolationForest"),
-        (DecisionTreeClassifier(), np.column_stack([v, v]), r"of one output|got \(43, 2\)"),
-    ],
-)
-@pytest.mark.filterwarnings("ignore")
-def test_what_is_no_classifier_of_one_output_stops_the_search(scorer, model, y, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        of_theirs(scorer, model, {}, y=y)
 
 
 def rarity_of_errors(y, predicted, sample_weight=None):
@@ -501,29 +389,6 @@ VOTING = VotingClassifier([("one", LogisticRegression()), ("other", LogisticRegr
 IMPUTED = Pipeline([("imputer", SimpleImputer()), ("model", LogisticRegression())])
 
 
-@pytest.mark.parametrize("of_pairs", [expected_scorer, lambda *pairs: PAScorer(paired=pairs)])
-@pytest.mark.parametrize(
-    ("model", "grid", "message"),
-    [
-        (Fails(), {"C": [0.1, 10]}, None),
-        (VOTING, {"voting": ["soft", "hard"]}, None),
-        (IMPUTED, {"imputer": [SimpleImputer(), "passthrough"]}, None),
-        (VOTING, {"one__C": [0.1, 1]}, "give it voting='soft'"),
-        (LogisticRegression(), {"C": [0.1, 1]}, "expected no missing values"),
-    ],
-)
-@pytest.mark.filterwarnings("ignore")
-def test_a_candidate_that_fails_alone_is_nan(of_pairs, model, grid, message):
-    of_grid = grid.get("imputer") or message == "expected no missing values"
-    scorer = of_pairs(A, np.where(B > 3, np.nan, B) if of_grid else B)
-    if message is None:
-        scores = of_theirs(scorer, model, grid).cv_results_["mean_test_score"]
-        assert np.isfinite(scores).tolist() == [True, False]
-    else:  # no candidate has a score
-        with pytest.raises(ValueError, match=message):
-            of_theirs(scorer, model, grid)
-
-
 PLAIN = Pipeline([("imputer", "passthrough"), ("model", LogisticRegression())])
 TREES = HistGradientBoostingClassifier(max_iter=3)
 
@@ -575,32 +440,6 @@ def test_missing_values_that_no_candidate_takes_are_refused_before_any_fit(model
             search.fit(V, v, paired=(A, HOLES))
 
 
-@pytest.mark.parametrize("scoring", ["neg_log_loss", "neg_brier_score"])
-@pytest.mark.filterwarnings("ignore")
-def test_models_without_probabilities_have_no_score_of_probabilities(scoring):
-    few, model = (V[v < 2], v[v < 2]), LinearSVC()
-    fitted, scorer = model.fit(*few), expected_scorer(A, B, scoring=scoring)
-    piped = make_pipeline(StandardScaler(), LinearSVC()).fit(*few)
-    for call in (
-        *(
-            lambda given=given: expected_score(given, A, B, *few, scoring=scoring)
-            for given in (fitted, piped, [fitted])
-        ),
-        lambda: scorer(fitted, *few),
-        lambda: GridSearchCV(model, {}, scoring=scorer, cv=3).fit(*few),
-        lambda: PACommittee.from_models([fitted, fitted], *few, scoring=scoring),
-        lambda: of_ours(model, {}, *few[::-1], scoring=scoring),
-    ):
-        with pytest.raises(
-            (TypeError, ValueError, RuntimeError), match="LinearSVC has no(ne)? .*predict_proba"
-        ):
-            call()
-    # The model of another metric, and the reference, need none.
-    assert expected_score(fitted, A, B, *few, scoring="roc_auc").score > 0.9
-    plain = LogisticRegression().fit(*few)
-    assert np.isfinite(expected_score(plain, A, B, *few, scoring=scoring, reference=fitted).score)
-
-
 FEW_VOTES = BaggingClassifier(DecisionTreeClassifier(min_samples_leaf=4), random_state=0)
 
 
@@ -615,26 +454,6 @@ def test_metrics_of_decision_values_are_scikit_learns(model, scoring):
     assert found.validation_score == pytest.approx(get_scorer(scoring)(fitted, *labelled))
     search = of_ours(model, {}, scoring=scoring, cv=PredefinedSplit(test))
     assert search.expected_score_ == pytest.approx(found.score)
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_models_without_decision_values_have_no_score_of_them():
-    metric = {"response_method": "decision_function", "greater_is_better": False}
-    scoring = make_scorer(hinge_loss, **metric)
-    few, model = (V[v < 2], v[v < 2]), KNeighborsClassifier()
-    fitted, scorer = model.fit(*few), expected_scorer(A, B, scoring=scoring)
-    for call in (
-        lambda: expected_score(fitted, A, B, *few, scoring=scoring),
-        lambda: GridSearchCV(model, {}, scoring=scorer, cv=3).fit(*few),
-        lambda: PACommittee.from_models([fitted, fitted], *few, scoring=scoring),
-        lambda: of_ours(model, {}, *few[::-1], scoring=scoring),
-    ):
-        with pytest.raises(
-            (TypeError, ValueError, RuntimeError),
-            match="KNeighborsClassifier has no(ne)? .*decision_function",
-        ):
-            call()
-    assert np.isfinite(expected_score(LinearSVC().fit(*few), A, B, *few, scoring=scoring).score)
 
 
 def test_logits_of_a_module_are_probabilities():

@@ -254,42 +254,6 @@ def test_environments_of_a_call_select_their_pairing():
         PAScorer(views=shrunk)(MODELS["model"], X, Y, **given)
 
 
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("several", [False, True])
-@pytest.mark.parametrize(
-    ("scoring", "estimator", "message"),
-    [
-        (PAScorer, GaussianNB(), "got the class PAScorer called as a scorer; give scoring=PAScor"),
-        (PAScorer(), Ridge(), "expected a classifier, got Ridge, a regressor; to choose among"),
-        (PAScorer(views=shrunk), Ridge(), "expected a classifier, got Ridge, a regressor"),
-        (PAScorer(views=FRAME[75:]), MODEL, "views: expected a row for each index of X, got none"),
-        (PAScorer(views=lambda X: X[1:]), MODEL, "views: expected a view of each of .* rows of X"),
-        (PAScorer(views=lambda X: X["price"]), MODEL, "views: KeyError: 'price'"),
-        (PAScorer(environments=SITES[75:]), MODEL, "environments: expected a row for each index"),
-    ],
-)
-def test_a_search_that_cannot_work_stops_at_once(scoring, estimator, message, several):
-    scoring = {"pa": scoring, "other": majority_rate} if several else scoring
-    with pytest.raises(ValueError, match=message):
-        GridSearchCV(estimator, {}, scoring=scoring, refit=False).fit(FRAME, Y)
-    with pytest.raises(ValueError, match=message):
-        cross_validate(estimator, FRAME, Y, scoring=scoring)
-
-
-@pytest.mark.filterwarnings("error")
-def test_a_search_whose_folds_hold_one_environment_stops_at_once():
-    scorer = PAScorer(environments=SITES)
-    message = r"environments: expected at least two among the rows scored, got only 0 in 50 rows"
-    given = {"X": FRAME, "y": Y, "groups": SITES}
-    for scoring in (scorer, {"pa": scorer, "other": majority_rate}):
-        with pytest.raises(ValueError, match=message):
-            GridSearchCV(MODEL, GRID, scoring=scoring, refit=False, cv=ONE_SITE).fit(**given)
-        with pytest.raises(ValueError, match=message):
-            cross_validate(MODEL, **given, scoring=scoring, cv=ONE_SITE)
-    with pytest.raises(ValueError, match=message):  # nobody swallows the error of an own call
-        scorer(MODELS["model"], FRAME[::3], Y[::3])
-
-
 @pytest.mark.parametrize(
     ("scorer", "data", "message"),
     [

@@ -579,31 +579,6 @@ def test_labelled_rows_of_one_group_count_once(scoring):
         assert apart.low > together.low + 0.005
 
 
-@pytest.mark.parametrize("scoring", ["accuracy", "f1_macro", "neg_log_loss", "top 2"])
-def test_pairs_of_one_group_count_once(scoring):
-    model, a, b, X, y = three_classes(7, 40)
-    if scoring == "top 2":  # which has no formula
-        scoring = make_scorer(top_k_accuracy_score, response_method="predict_proba", k=2)
-    objects = np.tile(np.arange(40), 5)
-    given = {"estimators": model, "X_val": X, "y_val": y, "scoring": scoring}
-    once = expected_score(X_a=a, X_b=b, **given)
-    pairs = {"X_a": a[objects], "X_b": b[objects]}
-    with pytest.warns(UserWarning, match="got 200 pairs of 40 objects"):
-        assert expected_score(**pairs, **given).score == pytest.approx(once.score)
-    rng = np.random.default_rng(0)
-    scans = {name: rows + 1e-6 * rng.normal(size=rows.shape) for name, rows in pairs.items()}
-    together = expected_score(**scans, **given, pair_groups=objects.astype(str))
-    apart = expected_score(**scans, **given)
-    assert together.score == pytest.approx(once.score, abs=1e-4)
-    rel = 0.15 if isinstance(scoring, str) else 0.5  # of parts that are drawn at random
-    assert together.change_standard_error == pytest.approx(once.change_standard_error, rel=rel)
-    assert apart.change_standard_error < 0.7 * once.change_standard_error
-    if scoring == "accuracy":
-        assert together.change_standard_error == pytest.approx(once.change_standard_error)
-        assert together.low == pytest.approx(once.low, abs=0.01)
-        assert apart.low > once.low + 0.02
-
-
 def test_differences_of_models_count_a_group_once():
     model, a, b, X, y = three_classes(7, 40)
     objects = np.tile(np.arange(40), 6)
@@ -653,49 +628,6 @@ def test_pairs_of_regressors_in_groups():
     assert adapted == pytest.approx(by_hand, nan_ok=True)
 
 
-def test_what_is_said_of_pairs_in_groups():
-    model, a, b, X, y = three_classes(7, 10)
-    objects = np.repeat(np.arange(10), 20)
-    pairs = a[objects], b[objects]
-    with pytest.warns(UserWarning, match="expected at least 20 objects, got 10"):
-        expected_score(model, *pairs, X, y, pair_groups=objects)
-    with pytest.raises(ValueError, match="pair_groups: expected rows of at least two groups"):
-        expected_score(model, *pairs, X, y, pair_groups=np.zeros(200))
-    with pytest.raises(ValueError, match=r"pair_groups: expected shape \(200,\), got \(10,\)"):
-        expected_score(model, *pairs, X, y, pair_groups=np.arange(10))
-    # A forest would know further scans of an object.
-    rng = np.random.default_rng(0)
-    model, a, b, X, y = three_classes(7, 60)
-    scans = [rng.normal(np.repeat(rows, 5, axis=0), 0.001) for rows in (a, b, X)]
-    given, objects = (model, *scans, np.repeat(y, 5)), np.repeat(np.arange(300), 5)
-    with pytest.warns(UserWarning, match="rows that a random forest"):
-        expected_score(*given)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", ".*random forest")
-        expected_score(*given, groups=objects, pair_groups=objects[:300])
-    # Objects that were exchanged are named by one of their pairs.
-    model, a, b, X, y = three_classes(7, 60)
-    objects, b = np.repeat(np.arange(60), 4), a + 0.01
-    b[[3, 11]] = b[[11, 3]]
-    with pytest.warns(UserWarning, match=r"got 2 of 60 rows .*\(1[2-5] of X_a with 4[4-7] of X_b"):
-        expected_score(model, a[objects], b[objects], X, y, pair_groups=objects)
-
-
-def test_groups_of_one_class_are_no_other_classes(recwarn):
-    # Each image has one class; their shares vary more than those of as many single pixels.
-    rng = np.random.default_rng(4)
-    y = np.repeat(rng.permutation(np.arange(24) % 2), 50)
-    images, logits = np.arange(1200) // 50, 4 * np.eye(2)
-    scores = logits[y] + rng.normal(size=(1200, 2))
-    old = logits[np.repeat(np.arange(24) % 3 // 2, 50)] + rng.normal(size=(1200, 2))
-    new = old + 0.3 * rng.normal(size=(1200, 2))
-    expected_score(None, old, new, scores, y)
-    assert any("objects of the classes" in str(one.message) for one in recwarn)
-    recwarn.clear()
-    expected_score(None, old, new, scores, y, groups=images, pair_groups=images)
-    assert not [one for one in recwarn if "objects of the classes" in str(one.message)]
-
-
 class Tolerant(LogisticRegression):
     def decision_function(self, X):
         return super().decision_function(np.nan_to_num(X))
@@ -707,62 +639,6 @@ class TolerantRidge(Ridge):
 
     def predict(self, X):
         return super().predict(np.nan_to_num(X))
-
-
-def test_warnings_that_save_people():
-    model, a, b, X, y = three_classes(13, 60)
-    with pytest.warns(UserWarning, match="X_a: expected rows like the labelled .* are swapped"):
-        expected_score(model, a + 3, b, X, y)
-    scans = np.random.default_rng(0).normal(np.repeat(a, 3, axis=0), 0.01)
-    with pytest.warns(UserWarning, match="rows that a random forest .* object has several pairs"):
-        expected_score(model, scans, np.repeat(b, 3, axis=0), X, y)
-    with pytest.warns(UserWarning, match="expected row i of both to be the same object"):
-        expected_score(model, a, b[::-1], X, y)
-    with pytest.warns(UserWarning, match="not among the rows of X_val, got 60 of 60 that are"):
-        expected_score(model, X[:60], X[:60] + 0.1, X, y)
-    with pytest.warns(UserWarning, match="y_val: expected the labels of X_val"):
-        expected_score(model, a, b, -X, y)
-    in_use = make_pipeline(SiteAdapter().fit(b, a), model)
-    with pytest.warns(UserWarning, match="estimators: .* got Pipeline, which begins with a SiteA"):
-        expected_score(in_use, a, b, X, y)
-    sure = KNeighborsClassifier(1).fit(X, y)
-    with pytest.warns(UserWarning, match="without an error of KNeighborsClassifier"):
-        expected_score(sure, a, b, X, y)
-    missing = b.copy()
-    missing[3, 0] = np.nan
-    forest = RandomForestClassifier(5, random_state=0).fit(X, y)
-    expected_score(forest, a, missing, X, y)  # it takes missing values: no warning
-    imputed = make_pipeline(SimpleImputer(), Ridge())
-    expected_score(model, a, missing, X, y, adapter=imputed)
-    tolerant = Tolerant().fit(X, y)  # it does not say so
-    found = expected_score(tolerant, a, missing, X, y)
-    assert found == pytest.approx(expected_score(tolerant, a, np.nan_to_num(missing), X, y))
-    assert expected_score(model, a, missing, X, y, adapter=TolerantRidge()).n_pairs == len(a)
-    message = "X_b: expected no missing values, since X_val has none.* nan in row 3, col"
-    with pytest.raises(ValueError, match=message):
-        expected_score(model, a, missing, X, y)
-
-
-@pytest.mark.parametrize("kind", ["agreement", "expected score"])
-@pytest.mark.parametrize("scaled", ["none", "both", "other site"])
-def test_scorers_say_that_pairs_are_not_scaled_as_the_rows_are(kind, scaled):
-    rng = np.random.default_rng(0)
-    X, y = load_wine(return_X_y=True)
-    order = rng.permutation(178)
-    X, y, scaler = X[order], y[order], StandardScaler().fit(X)
-    a, b = X[:60], X[:60] + 0.1 * X.std(axis=0) * rng.normal(size=(60, 13))
-    if scaled != "none":
-        b = scaler.transform(b)
-    if scaled == "both":
-        a = scaler.transform(a)
-    scorer = PAScorer(paired=(a, b)) if kind == "agreement" else expected_scorer(a, b)
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        cross_val_score(LogisticRegression(), scaler.transform(X[60:]), y[60:], scoring=scorer)
-    assert not [one for one in told if issubclass(one.category, RuntimeWarning)]
-    found = [str(one.message) for one in told if "on the scale of those of X" in str(one.message)]
-    assert len(found) == (scaled == "none")
-    assert all("apply it to both" in one for one in found)
 
 
 def test_the_scorer_calibrates_on_the_fold_that_it_is_given():
@@ -894,78 +770,6 @@ def test_fitted_searches_are_judged_by_their_metric():
     )
     assert found == pytest.approx(named)
     assert abs(found - accuracy) > 1e-3
-
-
-def test_pairs_of_one_class_are_noticed():
-    model, _, _, X, y = three_classes(16)
-    some = X[y == "x"][:60]
-    one_class = some, some + 0.1
-    with pytest.warns(UserWarning, match="X_a: expected objects of the classes .* be 'x' in "):
-        expected_score(model, *one_class, X, y)
-    # A search of scikit-learn warns once, although it scores twenty models.
-    grid = {"C": [0.01, 0.1, 1.0, 10.0]}
-    search = GridSearchCV(LogisticRegression(), grid, scoring=expected_scorer(*one_class), cv=5)
-    with pytest.warns(UserWarning, match="seem to be 'x' in") as caught:
-        search.fit(X, y)
-    assert len(caught) == 1
-    # Objects of all classes are no reason to warn, nor is a model that predicts one class.
-    every = X[:60], X[:60] + 0.1
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        scoring = expected_scorer(*every)
-        GridSearchCV(LogisticRegression(), {"C": [1e-6, 1.0]}, scoring=scoring).fit(X, y)
-
-
-def test_rows_of_one_patient_say_little_of_the_shares_of_classes(recwarn):
-    rng = np.random.default_rng(0)
-    y, patients = np.repeat(np.arange(16) % 2, 25), np.arange(400) // 25
-    X = 2.0 * y[:, None] + rng.normal(size=(400, 2))
-    a = 2.0 * (rng.random(80) < 0.25)[:, None] + rng.normal(size=(80, 2))
-    for groups, n_doubts in ((None, 1), (patients, 0)):
-        recwarn.clear()
-        search = PASearchCV(LogisticRegression(), {"C": [0.1, 1.0]})
-        search.fit(X, y, paired=(a, a + 0.1), groups=groups)
-        told = [one for one in recwarn if "objects of the classes" in str(one.message)]
-        assert len(told) == n_doubts
-
-
-def test_an_object_that_is_given_five_times_counts_once():
-    model, a, b, X, y = three_classes(17, 60)
-    once = expected_score(model, a, b, X, y)
-    five = np.random.default_rng(0).permutation(np.repeat(np.arange(60), 5))
-    message = "X_a and X_b: expected one pair for each object, got 300 pairs of 60 objects"
-    with pytest.warns(UserWarning, match=message):
-        found = expected_score(model, a[five], b[five], X, y)
-    assert found == pytest.approx(once)
-    frames = [pd.DataFrame(rows[five]) for rows in (a, b)]
-    with pytest.warns(UserWarning, match=message):
-        assert expected_score(model, *frames, X, y) == pytest.approx(once)
-    # One row at the first site and five at the other: one of them is taken, in any order.
-    many = b[five] + np.random.default_rng(1).normal(0, 0.1, (300, 2))
-    with pytest.warns(UserWarning, match=message):
-        found = expected_score(model, a[five], many, X, y)
-    assert found.n_pairs == 60
-    with pytest.warns(UserWarning, match=message):
-        turned = expected_score(model, a[five[::-1]], many[::-1], X, y)
-    assert turned == pytest.approx(found, abs=1e-12)
-    # Where labelled rows repeat, too, equal rows may well be two objects.
-    counts = np.abs(X).round(), np.abs(a).round()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = expected_score(model, counts[1], counts[1] + b.round(), counts[0], y)
-    assert found.n_pairs == 60
-
-
-def test_a_search_counts_each_object_once():
-    _, a, b, X, y = three_classes(18, 60)
-    search, twice = PASearchCV(LogisticRegression(), {"C": [0.1, 1.0]}), np.tile(np.arange(60), 2)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        once = clone(search).fit(X, y, paired=(a, b))
-        with pytest.warns(UserWarning, match=r"paired\[0\] and paired\[1\]: expected one pair"):
-            found = search.fit(X, y, paired=(a[twice], b[twice]))
-    for name in ("expected_score", "expected_score_se", "expected_score_low"):
-        np.testing.assert_allclose(found.cv_results_[name], once.cv_results_[name])
 
 
 def test_an_error_of_an_estimator_has_its_name_and_its_rows():

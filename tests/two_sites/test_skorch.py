@@ -198,18 +198,6 @@ def test_loaders_are_refused_in_every_door():
             call()
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
-def test_a_missing_device_is_refused_before_the_first_epoch():
-    model = net(callbacks=[PAEarlyStopping((A, B), device="cuda")])
-    with pytest.raises(ValueError, match="device: got 'cuda', but torch finds no CUDA device"):
-        model.fit(V, LABELS)
-    assert not len(model.history)
-    with pytest.raises(ValueError, match="device: got 'cuda'"):
-        EpochSelector(device="cuda")
-    with pytest.raises(ValueError, match="device: got 'cuda'"):
-        GridSearchCV(net(), {}, scoring=PAScorer(device="cuda"), cv=3).fit(V, LABELS)
-
-
 def history(scorer, *fitted_to, use_caching=True, model=None):
     """Train a small net and return the scorer's column of its history."""
     scoring = EpochScoring(scorer, name="score", lower_is_better=False, use_caching=use_caching)
@@ -276,19 +264,6 @@ def test_expected_scores_of_datasets_are_those_of_their_rows():
     plain = pytest.approx(expected_score(module, A, B, rows, y), rel=1e-5)
     assert expected_score(module, dataset(A), dataset(B), dataset(rows, y), None) == plain
     assert expected_score(module, A, dataset(B), dataset(rows), y) == plain
-
-
-@pytest.mark.parametrize(
-    "scorer",
-    [
-        expected_scorer(A, B.astype(float)),
-        expected_scorer(*(x.astype(float) for x in (A, B))),
-        PAScorer(views=lambda rows: 1.1 * rows.astype(float)),
-    ],
-)
-def test_rows_in_another_precision_stop_a_search_of_scikit_learn(scorer):
-    with pytest.raises(ValueError, match=r'got float64; give X.astype."float32"'):
-        GridSearchCV(net(), {"lr": [0.1, 0.2]}, cv=2, scoring=scorer).fit(V, LABELS)
 
 
 @pytest.mark.parametrize("refit", [True, "committee"])

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
-from sklearn.metrics.cluster import contingency_matrix
 
 from pa_select.model_selection.kinds.kind import ExpectedElsewhere
 from pa_select.model_selection.split_scores import SAMPLE_X, Data
@@ -305,7 +304,6 @@ class ExpectedAtSites(ExpectedElsewhere):
     def attributes_of_choice(self, chosen: int) -> dict[str, Any]:
         """Return what the chosen candidate is expected to score; warn if this is in doubt."""
         for message in [
-            *self._doubts_of_classes(chosen),
             *self._doubts_of_scores(chosen),
             *self._doubts_of_sites(chosen),
         ]:
@@ -353,29 +351,6 @@ class ExpectedAtSites(ExpectedElsewhere):
         """Return a candidate's place among those that have all scores; None if it has not."""
         candidates = self.candidates.tolist()
         return candidates.index(candidate) if candidate in candidates else None
-
-    def _doubts_of_classes(self, chosen: int) -> Iterator[str]:
-        """Say if a candidate expects other class shares of the pairs than the labels have."""
-        from pa_select.two_sites.paired_rows import doubt_of_classes
-
-        position, y = self._position(chosen), self.made_by.labelled.y
-        if self.made_by.of_regressors or position is None:
-            return
-        classes, counts = np.unique(y, return_counts=True)
-        shares, groups = counts / counts.sum(), self.made_by.labelled.groups
-        of_labels = shares * (1 - shares) / len(y)
-        if groups is not None:  # rows of one group may be of one class
-            table = contingency_matrix(groups, y)
-            away = table - np.outer(table.sum(axis=1), shares)
-            of_labels = np.square(away).sum(axis=0) / len(y) ** 2
-        for site, found in zip(self.made_by.sites, self.found, strict=True):
-            at_site = found.shares[position]
-            if len(at_site) != len(shares):
-                continue
-            # Posteriors vary less than labels, so that the test is conservative.
-            variance = shares * (1 - shares) / site.n_pairs + of_labels
-            where = f"paired[{site.name!r}]" if site.name else "paired"
-            yield from doubt_of_classes(at_site, shares, variance, where, classes)
 
     def _doubts_of_scores(self, chosen: int) -> Iterable[str]:
         """Say if a candidate's scores of some labels are missing, or absurdly low."""

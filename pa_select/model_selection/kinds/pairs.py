@@ -153,9 +153,7 @@ def _make_sites(
     from pa_select.two_sites.paired_rows import (
         check_pairs,
         has_own_columns,
-        one_pair_for_each_object,
         warn_of_known_rows,
-        warn_of_other_rows,
     )
     from pa_select.two_sites.site_adapter import SiteAdapter, cross_adapted
 
@@ -176,9 +174,7 @@ def _make_sites(
         # Models that were fitted to a frame expect its names.
         X_a, X_b = named_like(X, X_a), named_like(X, X_b)
         check_columns(X_a, X, places[0])
-        X_a, X_b = one_pair_for_each_object(X_a, X_b, X, *places)
         if not any(rows is X_a for rows in rows_of_a):  # sites may share these rows
-            warn_of_other_rows(X_a, X, places[0])
             warn_of_known_rows(X_a, X, places[0])
         rows_of_a.append(X_a)
         first = 1 + len(samples)
