@@ -45,16 +45,17 @@ import epoch_selection as selection
 import numpy as np
 import pandas as pd
 import torch
+from papers.datasets import WILDSData, factor_images
+from papers.learners import AdversarialNet
+from papers.posteriors import decompose, entropy_change
+from papers.shifts import FMN
 from skorch import NeuralNetClassifier
 from torch.utils.data import ConcatDataset, Dataset
 
 from pa_select import robustness_curve
-from pa_select.training import SharedEnvironment
-from papers.datasets import WILDSData, factor_images
 from pa_select.scores import LayerFeatures
 from pa_select.shifts import PGD
-from papers.shifts import FMN
-from papers.learners import AdversarialNet
+from pa_select.training import SharedEnvironment
 
 DEFAULTS = {
     "mnist": {"network": "resnet18", "size": 128, "epochs": 100},
@@ -329,8 +330,8 @@ def attack(net, X, y, n_steps, folder):
         lines = table.to_dict("records")
         for line in lines:
             result = curve.agreement(power=line["power"], ratio=line["ratio"])
-            line["entropy_change"] = result.entropy_change(y).of_rows
-            for group, part in result.decompose(y).items():
+            line["entropy_change"] = entropy_change(result, y).of_rows
+            for group, part in decompose(result, y).items():
                 zeta = part.n_pairs and part.approximate - part.n_by_rates * np.log(10)
                 line |= {f"{group}: pairs": part.n_by_rates, f"{group}: delta": part.doubt}
                 line[f"{group}: zeta"] = zeta

@@ -21,16 +21,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from attacked_digits import digits, train
-
-from pa_select import (
-    ConfidenceDisplay,
-    DecompositionDisplay,
-    RobustnessCurveDisplay,
-    robustness_curve,
-)
-from pa_select.shifts import GaussianNoise, PGD
-from papers.shifts import FMN
 from papers.learners import AdversarialNet
+from papers.posteriors import confidence, decompose, entropy_change
+from papers.shifts import FMN
+
+from pa_select import RobustnessCurveDisplay, robustness_curve
+from pa_select.shifts import PGD, GaussianNoise
 
 X_train, X_test, y_train, y_test = digits()
 nets = {
@@ -115,10 +111,21 @@ results = {
     for attack, (curve, power) in attacks.items()
 }
 for attack, found in results.items():
-    display = ConfidenceDisplay.from_result(found, y_test, misled=True)
-    display.figure_.suptitle(f"Confidence under {attack}")
+    figure, axes = plt.subplots(1, len(found), sharey=True, layout="constrained")
+    for ax, (name, result) in zip(axes, found.items(), strict=True):
+        for beta, label in ((1.0, "as trained"), (None, f"at {result.beta:.3g}")):
+            groups = confidence(result, y_test, beta=beta, misled=True)
+            # The averages of misled images are of the second sample, as in the thesis.
+            shown = [groups["right"].first, groups["wrong"].first, groups["misled"].second]
+            of_sample = {"right": 0, "wrong": 0, "misled": 1}
+            errors = [groups[group].standard_errors[i] for group, i in of_sample.items()]
+            ax.errorbar(list(groups), shown, errors, fmt="o", capsize=3, label=label)
+        ax.set(title=name, ylim=(0, 1.04))
+        ax.legend()
+    axes[0].set_ylabel("average posterior of the predicted class")
+    figure.suptitle(f"Confidence under {attack}, as trained and at the optimum")
     for name, result in found.items():
-        change = result.entropy_change(y_test).of_rows
+        change = entropy_change(result, y_test).of_rows
         print(f"{attack} {name:12s} beta {result.beta:6.2f}, change of entropy {change:+.3f} nats")
 
 # %%
@@ -131,10 +138,14 @@ for attack, found in results.items():
 figure, axes = plt.subplots(2, 1, figsize=(6, 8), layout="constrained", sharey=True)
 lines = []
 for ax, (attack, found) in zip(axes, results.items(), strict=True):
-    DecompositionDisplay.from_result(found, y_test, ax=ax)
-    ax.set_title(attack)
-    for name, result in found.items():
-        for group, part in result.decompose(y_test).items():
+    ax.set(title=attack, ylabel="contribution (nats per pair)")
+    for i, (name, result) in enumerate(found.items()):
+        parts = decompose(result, y_test)
+        places, n = np.arange(len(parts)) + 0.4 * i - 0.2, len(y_test)
+        ax.bar(places, [part.total / n for part in parts.values()], 0.4, label=name)
+        approximations = [part.approximate / n for part in parts.values()]
+        ax.plot(places, approximations, "D", mfc="white", mec="black")
+        for group, part in parts.items():
             # The thesis's contributions are at most 0, as they lack log K for each pair. An empty
             # group contributes nothing, whatever the rates say.
             lines.append({
@@ -147,7 +158,8 @@ for ax, (attack, found) in zip(axes, results.items(), strict=True):
                 "zeta": part.total - part.n_pairs * np.log(10),
                 "by its formula": part.n_pairs and part.approximate - part.n_by_rates * np.log(10),
             })  # fmt: skip
-axes[1].get_legend().remove()
+    ax.set_xticks(range(len(parts)), list(parts))
+axes[0].legend()
 print(
     pd.DataFrame(lines).round({"delta": 2, "zeta": 1, "by its formula": 1}).to_string(index=False)
 )
@@ -163,7 +175,7 @@ for ax, (attack, (curve, power)) in zip(axes, attacks.items(), strict=True):
         exact, formula = [], []
         for ratio in ratios:
             result = curve.agreement(name, power=power, ratio=ratio)
-            parts = result.decompose(y_test).values()
+            parts = decompose(result, y_test).values()
             exact.append(result.log_kernel)
             formula.append(sum(
                 part.n_pairs and part.approximate - part.n_by_rates * np.log(10) for part in parts

@@ -17,12 +17,13 @@ agreement see whether that helps?
 import pandas as pd
 import torch
 from attacked_digits import digits, train
+from papers.learners import AdversarialNet
+from papers.posteriors import confidence
+from papers.shifts import Corruption
 from torch import nn
 
 from pa_select import class_scores, posterior_agreement, robustness_curve
 from pa_select.shifts import FGSM, PGD
-from papers.shifts import Corruption
-from papers.learners import AdversarialNet
 
 
 class Normalize(nn.Module):
@@ -136,7 +137,7 @@ for name, shift in {
 }.items():
     curve = robustness_curve(nets, X_test, y_test, shift=shift, prior="uniform")
     for row in curve.to_frame()[columns].itertuples(index=False):
-        groups = curve.agreement(row.estimator).confidence(y_test, beta=1.0, misled=True)
+        groups = confidence(curve.agreement(row.estimator), y_test, beta=1.0, misled=True)
         confident = {"right": groups["right"].first, "misled": groups["misled"].second}
         lines.append({"attack": name, **row._asdict(), **confident})
 print(pd.DataFrame(lines).round(2).to_string(index=False))

@@ -29,14 +29,15 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from attacked_digits import NoisyNet, digits, train
+from papers.learners import AdversarialNet
+from papers.posteriors import confidence
+from papers.shifts import FMN
 from scipy.stats import friedmanchisquare, kendalltau
 from skorch import NeuralNetClassifier
 
 from pa_select import RobustnessCurveDisplay, robustness_curve
 from pa_select.scores import LayerFeatures
 from pa_select.shifts import PGD
-from papers.shifts import FMN
-from papers.learners import AdversarialNet
 
 parser = argparse.ArgumentParser(description="Measures of nets under attack")
 parser.add_argument("--seeds", type=int, default=2, help="splits and trainings, at least 2")
@@ -148,7 +149,7 @@ for attack, printed in THESIS.items():
 bars = {"original": {}, "PGD": {}, "FMN": {}}
 for attack, curve in curves.items():
     for name in DEFENCES:
-        groups = curve.agreement(name).confidence(beta=1.0).values()
+        groups = confidence(curve.agreement(name), beta=1.0).values()
         groups = [group for group in groups if group.n_pairs]
         for side, values in (("original", "first"), (attack, "second")):
             means = [getattr(group, values) for group in groups]

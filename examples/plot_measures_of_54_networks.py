@@ -20,10 +20,8 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from papers.measures import draw_correlations, rank_correlation
 from scipy.stats import shapiro
-
-from papers.measures import rank_correlation
-from pa_select.plotting import RankCorrelationDisplay
 
 # From the folder of this file, or from the root of the repository.
 NAME = Path("robustness_measures", "networks.csv.gz")
@@ -204,13 +202,9 @@ figure, axes = plt.subplots(2, 2, figsize=(7, 14), sharey=True, layout="constrai
 kinds = ["lost accuracy", "relative lost accuracy", "gained log-loss", "relative gained log-loss"]
 for ax, kind in zip(axes.flat, kinds, strict=True):
     columns = [correlation.gaps.index(f"{kind}, {name}") for name in shifts.values()]
-    RankCorrelationDisplay(
-        tau=correlation.tau[:, columns],
-        measures=correlation.measures,
-        gaps=list(shifts.values()),
-        p_value=correlation.p_adjusted[:, columns],
-    ).plot(ax, colorbar=False, text_kw={"fontsize": 7})
-    ax.set(xlabel=f"gap: {kind}", ylabel="")
+    shown = correlation.tau[:, columns], correlation.measures, list(shifts.values())
+    draw_correlations(ax, *shown, correlation.p_adjusted[:, columns], fontsize=7)
+    ax.set_xlabel(f"gap: {kind}")
 figure.suptitle("Kendall's $\\tau$ of 54 networks' measures with what they lose")
 
 # %%

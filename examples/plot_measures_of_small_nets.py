@@ -25,6 +25,13 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import torch
+from papers.measures import (
+    draw_correlations,
+    norm_measures,
+    prediction_measures,
+    rank_correlation,
+    sharpness,
+)
 from scipy.ndimage import rotate
 from sklearn.datasets import load_digits
 from sklearn.model_selection import ParameterSampler, train_test_split
@@ -34,8 +41,6 @@ from skorch.dataset import ValidSplit
 from torch import nn
 
 from pa_select import class_scores, robustness_curve
-from papers.measures import norm_measures, prediction_measures, rank_correlation, sharpness
-from pa_select.plotting import RankCorrelationDisplay
 from pa_select.shifts import PGD, Blur, GaussianNoise, TransformShift
 
 parser = argparse.ArgumentParser(description="Which measures predict what small nets lose")
@@ -255,7 +260,9 @@ print(measures[["accuracy", "entropy"]].describe().loc[["min", "50%", "max"]].T.
 # method is the whole table. Sharpness is minus the largest harmless disturbance.
 correlation = rank_correlation(measures, gaps)
 figure, ax = plt.subplots(figsize=(8.5, 9), layout="constrained")
-RankCorrelationDisplay.from_result(correlation, ax=ax, text_kw={"fontsize": 8})
+found = correlation.tau, correlation.measures, correlation.gaps, correlation.p_adjusted
+image = draw_correlations(ax, *found, fontsize=8)
+figure.colorbar(image, label="Kendall's $\\tau$")
 figure.suptitle("Rank correlation of measures with what the nets lose")
 table = correlation.to_frame().set_index(["measure", "gap"])
 

@@ -17,10 +17,10 @@ from itertools import combinations, product
 
 import numpy as np
 import pandas as pd
+from papers.shifts import CharacterEdits
 from published_identifiers import load_identifiers, load_messages
 
-from pa_select import bootstrap_agreement, compare_agreement, robustness_curve
-from papers.shifts import CharacterEdits
+from pa_select import compare_agreement, confidence_interval, robustness_curve
 
 EDITS = (1, 2, 4, 8, 16)
 
@@ -73,8 +73,9 @@ def measure(models, texts, labels, groups, edits=EDITS, n_draws=5):
             for what, values in percent(name, n).items()
         }
         result = agreement[name, n]
-        error = bootstrap_agreement(result, 200, groups=groups, random_state=0).standard_error
-        lines.append(line | {"agreement, nats": written(result.score, error, 3)})
+        low, high = confidence_interval(result, groups=groups)
+        interval = f"{result.score:.3f} ({low:.3f} to {high:.3f})"
+        lines.append(line | {"agreement, nats": interval})
     for (a, b), n in product(combinations(models, 2), edits):
         line = {"models": f"{a} - {b}", "typing errors": n}
         first, second = percent(a, n), percent(b, n)

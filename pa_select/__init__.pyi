@@ -1,10 +1,7 @@
 """The public names, each with the room that has it: `__init__.py` reads them from here."""
 
-from pa_select.agreement import AgreementMatrix as AgreementMatrix
 from pa_select.agreement import PosteriorAgreement as PosteriorAgreement
-from pa_select.agreement import agreement_matrix as agreement_matrix
 from pa_select.agreement import agreement_of_chunks as agreement_of_chunks
-from pa_select.agreement import bootstrap_agreement as bootstrap_agreement
 from pa_select.agreement import compare_agreement as compare_agreement
 from pa_select.agreement import confidence_interval as confidence_interval
 from pa_select.agreement import pa_kernel as pa_kernel
@@ -23,9 +20,6 @@ from pa_select.model_selection import within_one_standard_error as within_one_st
 from pa_select.model_selection.pa_scorer import PAScorer as PAScorer
 from pa_select.model_selection.pa_scorer import pa_scorer as pa_scorer
 from pa_select.plotting import AgreementCurveDisplay as AgreementCurveDisplay
-from pa_select.plotting import AgreementMatrixDisplay as AgreementMatrixDisplay
-from pa_select.plotting import ConfidenceDisplay as ConfidenceDisplay
-from pa_select.plotting import DecompositionDisplay as DecompositionDisplay
 from pa_select.plotting import EpochsDisplay as EpochsDisplay
 from pa_select.plotting import ExpectedScoreDisplay as ExpectedScoreDisplay
 from pa_select.plotting import PASearchDisplay as PASearchDisplay

@@ -9,8 +9,7 @@ import torch
 
 from pa_select.agreement.inputs.problem import Problem
 from pa_select.agreement.inputs.validation import check_groups
-from pa_select.agreement.posteriors import posteriors
-from pa_select.agreement.result import PosteriorAgreement, source_of
+from pa_select.agreement.result import PosteriorAgreement, posteriors_at, source_of
 from pa_select.agreement.solved_problems import solve_problems
 from pa_select.agreement.standard_errors import error_of_mean, warn_of_few_pairs
 from pa_select.utils.arrays import check_level
@@ -167,7 +166,7 @@ def _bias_of_marginal_prior(problem: Problem, share: Floats, beta: float) -> flo
     inverse temperature. For hard decisions that all agree it is -(K - 1) / 2, Miller's bias of
     an entropy.
     """
-    p, q = (posteriors(x, beta) for x in (problem.a, problem.b))
+    p, q = (posteriors_at(x, beta) for x in (problem.a, problem.b))
     w = torch.from_numpy(share).to(p)
     prior = w @ (p + q) / 2
     present = prior > _ABSENT

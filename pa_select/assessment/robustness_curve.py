@@ -59,7 +59,7 @@ class RobustnessCurve:
     prior : {"uniform", "marginal"} or array-like
         The class prior of the agreement.
     columns : dict of str to ndarray of shape (n,), or None
-        The column of each row's label in an estimator's scores, as `decompose` takes it;
+        The column of each row's label in an estimator's scores;
         None without labels.
     """
 
@@ -105,7 +105,7 @@ class RobustnessCurve:
     def agreement(
         self, estimator: str | None = None, power: float | None = None, ratio: float = 1.0
     ) -> PosteriorAgreement:
-        """Compute the agreement of one row again, for a decomposition, confidence or bootstrap.
+        """Compute the agreement of one row again, with its terms and posteriors.
 
         Parameters
         ----------

@@ -12,7 +12,6 @@ import numpy as np
 from scipy.special import log_softmax, rel_entr
 
 from pa_select.agreement import PosteriorAgreement
-from pa_select.agreement.inputs.suspicious_scores import share_of_one_class
 from pa_select.agreement.inputs.validation import is_raise
 from pa_select.agreement.posterior_agreement import agreements
 from pa_select.agreement.standard_errors import standard_error
@@ -191,9 +190,7 @@ class Samples:
         for (name, power, _), result in zip(keys, results, strict=True):
             if result.failure is not None:
                 self.failures[name, power] = RuntimeError(result.failure)
-        if isinstance(self.prior, str) and self.prior == "uniform":
-            _warn_of_one_class([name for name, *_ in keys], results)
-        else:
+        if not (isinstance(self.prior, str) and self.prior == "uniform"):
             uniform = self.solve(pairs, "uniform")
         rows = []
         for (name, *_), result, papers in zip(keys, results, uniform, strict=True):
@@ -319,20 +316,4 @@ def _warn_of_probabilities(before: Mapping[str, Outputs]) -> None:
             f"estimators: {', '.join(names)}: expected logits or log-probabilities, got rows of "
             "non-negative numbers that sum to 1. They look like probabilities, but are read as "
             "logits. Let the module return the logits, or the logarithm of its probabilities."
-        )
-
-
-def _warn_of_one_class(names: Sequence[str], results: Sequence[PosteriorAgreement]) -> None:
-    """Warn of estimators that score high because they predict nearly always the same class."""
-    pairs = zip(names, results, strict=True)
-    constant = [
-        name
-        for name, result in pairs
-        if result.source is not None and share_of_one_class(result.source) is not None
-    ]
-    if constant:
-        warn_caller(
-            f"estimators: {', '.join(dict.fromkeys(constant))}: nearly all predictions, before "
-            "and under the shift, are of one class. With prior='uniform' this gives the highest "
-            "possible agreement, log(n_classes). Rank models with prior='marginal'."
         )

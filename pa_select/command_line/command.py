@@ -147,7 +147,7 @@ def _score(options: argparse.Namespace, own_process: bool) -> int:
     if options.labels is not None:
         labels, columns = files.read_labels(options.labels, a, columns)
 
-    agreements, notices = _import_agreement(own_process)
+    agreements = _import_agreement(own_process)
     try:
         result = agreements(a.values, b.values, prior=options.prior, tol=options.tol)
         other: Any = None
@@ -157,17 +157,7 @@ def _score(options: argparse.Namespace, own_process: bool) -> int:
     except RuntimeError as error:
         message = str(error).replace("tol, or for certify=False", "--tol")
         return output.complain(f"the computation failed: {message}", output.FAILED)
-    names = f"{a.name} and {b.name}"
-    for message in notices.doubt_of_disjoint_pairs(result.source, result.terms, names):
-        output.warn(message)
-    share = notices.share_of_one_class(result.source) if options.prior == "uniform" else None
-    if share is not None:
-        output.warn(
-            f"{a.name} and {b.name}: {math.floor(100 * share)} % of the predictions are of "
-            "one class. With the uniform prior a classifier that always predicts the same class "
-            "has the highest possible score; rank models by the marginal one."
-        )
-    parts = result.decompose(labels)
+    parts = _parts(result, labels)
     if options.json:
         output.print_result(output.agreement_as_json(result, parts))
     else:
@@ -175,9 +165,29 @@ def _score(options: argparse.Namespace, own_process: bool) -> int:
     return output.DONE
 
 
-def _import_agreement(own_process: bool) -> tuple[Callable[..., Any], Any]:
+def _parts(result: Any, labels: Any) -> dict[str, output.Part]:
+    """Split the sum of the terms by whether pairs agree and, with labels, are right."""
+    first, second = (x.argmax(1).cpu().numpy() for x in (result.source.a, result.source.b))
+    agree = first == second
+    groups = {"agree": agree}
+    if labels is not None:
+        groups = {
+            "agree_right": agree & (first == labels),
+            "agree_wrong": agree & (first != labels),
+        }
+    total = float(result.terms.sum())
+    return {
+        name: output.Part(
+            int(group.sum()),
+            part := float(result.terms[group].sum()),
+            part / total if total else math.nan,
+        )
+        for name, group in (groups | {"disagree": ~agree}).items()
+    }
+
+
+def _import_agreement(own_process: bool) -> Callable[..., Any]:
     """Import what needs torch."""
     with expect.quick_imports(own_process):
-        from pa_select.agreement.inputs import suspicious_scores
         from pa_select.agreement.posterior_agreement import agreements
-    return agreements, suspicious_scores
+    return agreements

@@ -7,12 +7,12 @@ import json
 import math
 import sys
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pa_select.utils.html import visible
 
 if TYPE_CHECKING:
-    from pa_select.agreement import Part, PosteriorAgreement
+    from pa_select.agreement import PosteriorAgreement
     from pa_select.two_sites import ExpectedScore
 
 #: Exit statuses.
@@ -22,6 +22,14 @@ DONE, FAILED, WRONG_INPUT, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
 _LEFT_OUT = ("terms", "source", "failure", "path")
 # What the agreement with each prior is for.
 _PURPOSES = {"marginal": "for ranking models", "uniform": "the papers' metric"}
+
+
+class Part(NamedTuple):
+    """Number of pairs of a part, their terms together in nats, and their share of all terms."""
+
+    n_pairs: int
+    total: float
+    share: float
 
 
 def warn(message: str) -> None:

@@ -16,7 +16,7 @@ from pa_select.model_selection.table_columns import first_metric
 from pa_select.utils.typing import Floats, Frame
 
 if TYPE_CHECKING:
-    from pa_select.agreement.bootstrap import AgreementComparison
+    from pa_select.agreement.compare_agreement import AgreementComparison
     from pa_select.agreement.solved_problems import PooledPairs
     from pa_select.two_sites.score_of_units import Differences
 

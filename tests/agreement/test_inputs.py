@@ -14,7 +14,6 @@ from sklearn.multioutput import MultiOutputClassifier
 
 from pa_select import (
     PASearchCV,
-    agreement_matrix,
     class_scores,
     expected_score,
     pa_kernel,
@@ -119,20 +118,6 @@ def test_a_device_that_is_not_there():
 def test_wrong_beta_is_named(beta):
     with pytest.raises(ValueError, match=r"beta: expected inverse temperatures in \[0, inf\]"):
         pa_kernel(A, B, beta)
-
-
-@pytest.mark.parametrize(
-    ("samples", "message"),
-    [
-        ([A], "list_of_scores: expected at least two .*got 1"),
-        ([A, B[:9]], r"list_of_scores\[1\]: .*\(40, 3\), got \(9, 3\)"),
-        ([A, with_value(B, 0, 0, np.nan)], r"list_of_scores\[1\]: .*nan in row 0, column 0"),
-        ([(A, range(3)), (B, range(3))], r"list_of_scores\[0\]: .*tuple of scores and classes"),
-    ],
-)
-def test_wrong_lists_of_samples_are_named(samples, message):
-    with pytest.raises(ValueError, match=message):
-        agreement_matrix(samples)
 
 
 @pytest.mark.parametrize("prior", [[0.1, 0.9], "uniform", "marginal"], ids=str)

@@ -10,7 +10,6 @@ from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 
 from pa_select import (
-    agreement_matrix,
     agreement_of_chunks,
     log_probabilities,
     posterior_agreement,
@@ -52,7 +51,6 @@ def test_votes_agree_alike_in_whatever_order_they_are_added(n, prior):
         assert found.beta == wanted.beta or found.beta == pytest.approx(wanted.beta, rel=0.01)
         assert found.n_evaluations <= 2 * wanted.n_evaluations + 20
     if n == 10:
-        assert agreement_matrix([a, b], prior=prior).worst == pytest.approx(found.score)
         assert agreement_of_chunks([(a, b)], prior=prior).score == pytest.approx(found.score)
 
 
@@ -179,9 +177,6 @@ def _joined(problems):
     return problems[0]._replace(a=a, b=b, weight=weight.numpy())
 
 
-@pytest.mark.filterwarnings(
-    "ignore:(scores_a and scores_b|list_of_scores):UserWarning"
-)  # nearly one class
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 def test_ties_do_not_depend_on_what_is_solved_together(dtype):
     near = torch.tensor([[1.0, 1.0, 0.0]]).to(dtype).repeat(20, 1)
@@ -191,4 +186,3 @@ def test_ties_do_not_depend_on_what_is_solved_together(dtype):
     assert alone == pytest.approx(np.log(1.5) if dtype == torch.float32 else np.log(3), abs=1e-6)
     together = posterior_agreement([near, other], [near, other])
     assert together[0].score == pytest.approx(alone, abs=1e-9)
-    assert agreement_matrix([near, other]).scores[0, 0] == pytest.approx(alone, abs=1e-9)

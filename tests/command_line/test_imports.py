@@ -9,8 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pa_select import posterior_agreement
-
 RNG = np.random.default_rng(0)
 A = RNG.normal(size=(60, 3))
 B = A + RNG.normal(size=(60, 3))
@@ -129,15 +127,3 @@ def test_only_the_process_of_the_command_is_changed(found):
     assert own > 0
     assert enabled
     assert still_enabled
-
-
-def test_constant_predictions_are_noticed(run):
-    scores = B.copy()
-    scores[:58, 1] = 9
-    np.save("constant.npy", scores)
-    with pytest.warns(UserWarning, match="of one class"):
-        posterior_agreement(scores, scores)
-    status, _, error = run("score", "constant.npy", "constant.npy", "--prior", "uniform")
-    assert status == 0
-    assert error.startswith("pa-select: warning: constant.npy and constant.npy: 9")
-    assert run("score", "constant.npy", "constant.npy")[::2] == (0, "")

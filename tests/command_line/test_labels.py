@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from papers.posteriors import decompose
 
 from pa_select import posterior_agreement
 
@@ -20,7 +21,7 @@ B = np.round(A + RNG.normal(size=(60, 3)), 3)
 # Not in sorted order: columns are found by name.
 COLUMNS = ["dog", "eel", "cat"]
 NAMED = np.array(COLUMNS)[Y]
-RIGHT = posterior_agreement(A, B).decompose(Y)["agree_right"].n_pairs
+RIGHT = decompose(posterior_agreement(A, B), Y)["agree_right"].n_pairs
 
 
 @pytest.fixture(autouse=True)

@@ -32,12 +32,11 @@ FLOORS = [
 AGREEMENT = [
     ["inputs"],
     ["pairs", "standard_errors"],
-    ["solver", "posteriors"],
+    ["solver"],
     ["result"],
-    ["solved_problems", "bootstrap"],
+    ["solved_problems", "compare_agreement"],
     [
         "posterior_agreement",
-        "agreement_matrix",
         "confidence_interval",
         "regression_agreement",
     ],

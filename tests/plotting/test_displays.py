@@ -11,7 +11,7 @@ import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
-from pa_select import agreement_matrix, plotting, posterior_agreement
+from pa_select import plotting, posterior_agreement
 from pa_select.plotting.axes import Display, number
 
 RNG = np.random.default_rng(0)
@@ -19,7 +19,6 @@ LONG = "a classifier with a rather long name, of sixty characters 1"
 LOGITS = 3 * RNG.normal(size=(100, 10))  # ten classes
 NOISY = LOGITS + RNG.normal(size=(100, 10))
 RESULT = posterior_agreement(LOGITS, NOISY)
-MATRIX = agreement_matrix([LOGITS, NOISY], certify=False)
 HISTORY = [{"pa": 0.1, "valid_acc": 0.7}, {"pa": 0.4, "valid_acc": 0.6, "pa_kept": 2}]
 
 
@@ -34,18 +33,7 @@ def made(draw, *args, **given):
 
 
 MAKERS = {
-    "ranks": drawn(
-        plotting.RankCorrelationDisplay,
-        tau=[[0.5, -0.2]],
-        measures=[LONG],
-        gaps=["a", "b"],
-        p_value=[[0.01, 0.5]],
-    ),
     "curve": made(plotting.AgreementCurveDisplay.from_result, RESULT, name="a"),
-    "matrix": made(plotting.AgreementMatrixDisplay.from_result, MATRIX, names=["a", LONG]),
-    "parts": made(plotting.DecompositionDisplay.from_result, RESULT, LOGITS.argmax(1)),
-    "parts of two": made(plotting.DecompositionDisplay.from_result, {"a": RESULT, LONG: RESULT}),
-    "confidence": made(plotting.ConfidenceDisplay.from_result, {"a": RESULT, LONG: RESULT}),
     "robustness": drawn(
         plotting.RobustnessCurveDisplay,
         x=[0.1, 1],

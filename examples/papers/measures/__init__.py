@@ -1,5 +1,6 @@
 """Measures that the papers compare with the agreement."""
 
+from papers.measures.heat_map import draw_correlations as draw_correlations
 from papers.measures.norm_measures import norm_measures as norm_measures
 from papers.measures.norm_measures import path_norm as path_norm
 from papers.measures.prediction_measures import PredictionMeasures as PredictionMeasures

@@ -1,4 +1,4 @@
-"""The bootstrap of an agreement, and comparisons of two agreements."""
+"""Comparisons of agreements on the same pairs."""
 
 from __future__ import annotations
 
@@ -7,42 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pa_select.agreement.inputs.problem import Problem
 from pa_select.agreement.inputs.validation import check_groups
 from pa_select.agreement.result import PosteriorAgreement, source_of
-from pa_select.agreement.solver.replicate_maxima import replicate_maxima
 from pa_select.agreement.standard_errors import mean_difference, warn_of_few_pairs
-from pa_select.utils.arrays import check_level
 from pa_select.utils.p_values import adjust_by_holm
-from pa_select.utils.typing import Floats, Groups, RandomState
-
-# This many weights of replicates are held at once: it bounds the memory, not the result.
-_WEIGHTS_AT_ONCE = 1 << 22
-
-
-class AgreementBootstrap(NamedTuple):
-    """Replicates of an agreement, as `bootstrap_agreement` returns them.
-
-    Attributes
-    ----------
-    scores : ndarray of shape (n,)
-        Agreement of each replicate, maximised anew, in nats per pair.
-    standard_error : float
-        Standard deviation of `scores`.
-    interval : tuple of float
-        Percentile interval of `scores` at the confidence level.
-    """
-
-    scores: Floats
-    standard_error: float
-    interval: tuple[float, float]
-
-    def __repr__(self) -> str:
-        low, high = self.interval
-        return (
-            f"AgreementBootstrap({len(self.scores)} replicates, standard_error="
-            f"{self.standard_error:.2g}, interval={low:.6g} to {high:.6g})"
-        )
+from pa_select.utils.typing import Groups
 
 
 class AgreementComparison(NamedTuple):
@@ -69,66 +38,6 @@ class AgreementComparison(NamedTuple):
     p_adjusted: float
 
 
-def bootstrap_agreement(
-    result: PosteriorAgreement,
-    n: int = 1000,
-    *,
-    groups: Groups = None,
-    confidence_level: float = 0.95,
-    random_state: RandomState = None,
-) -> AgreementBootstrap:
-    """Resample the pairs of an agreement, and maximise every replicate anew.
-
-    The maximum of a replicate is known to 1e-5 nats with a fixed prior, and to 5e-5 nats with the
-    marginal one. It is known to 0.001 nats where replicates differ so much that they cannot be
-    evaluated together, as they may with few pairs (:doc:`/certificate`).
-
-    Parameters
-    ----------
-    result : PosteriorAgreement
-        A result of `posterior_agreement`.
-    n : int, default=1000
-        Number of replicates, solved together.
-    groups : array-like of shape (n_pairs,), default=None
-        The group of each pair; whole groups are resampled. None: pairs are resampled.
-    confidence_level : float, default=0.95
-        Level of the interval, in (0, 1).
-    random_state : int, RandomState instance or None, default=None
-        Chooses the replicates.
-
-    Returns
-    -------
-    AgreementBootstrap
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument does not fit; the message names it.
-
-    References
-    ----------
-    .. [1] B. Efron, "Bootstrap methods: another look at the jackknife", 1979.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pa_select import bootstrap_agreement, posterior_agreement
-    >>> rng = np.random.default_rng(0)
-    >>> logits = 3 * rng.normal(size=(200, 4))
-    >>> result = posterior_agreement(logits, logits + rng.normal(size=(200, 4)))
-    >>> replicates = bootstrap_agreement(result, 200, random_state=0)
-    >>> print(f"{result.standard_error:.3f} {replicates.standard_error:.3f}")
-    0.041 0.039
-    """
-    source = source_of(result)
-    check_level(confidence_level)
-    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 2:
-        raise ValueError(f"n: expected an integer of at least 2 (replicates), got {n!r}.")
-    scores = _replicates(source, n, groups, random_state)
-    low, high = np.quantile(scores, [(1 - confidence_level) / 2, (1 + confidence_level) / 2])
-    return AgreementBootstrap(scores, float(scores.std(ddof=1)), (float(low), float(high)))
-
-
 def compare_agreement(
     result_a: PosteriorAgreement,
     result_b: PosteriorAgreement | Sequence[PosteriorAgreement],
@@ -142,9 +51,6 @@ def compare_agreement(
     Student's t-test of this mean, with a continuity correction: one opposing pair is added, as
     large as the excess of the largest difference over the root mean square. Without it the test
     rejects too often if few pairs disagree, because one pair may then dominate.
-
-    For an interval of the difference subtract the `scores` of `bootstrap_agreement` of both
-    results with the same integer as `random_state`, which draws the same replicates.
 
     Parameters
     ----------
@@ -228,29 +134,3 @@ def compare_agreement(
         for other, mean, p_adjusted in zip(others, means, adjusted, strict=True)
     ]
     return compared[0] if isinstance(result_b, PosteriorAgreement) else compared
-
-
-def _replicates(source: Problem, n: int, groups: Groups, random_state: RandomState) -> Floats:
-    """Return the scores of n replicates of a problem."""
-    # Imported here: scikit-learn would slow the command line by a second.
-    from sklearn.utils import check_random_state
-
-    weight = source.weight
-    n_pairs = len(weight)
-    codes = np.arange(n_pairs) if groups is None else check_groups(groups, n_pairs, source)
-    drawn = np.unique(codes[weight > 0])
-    if len(drawn) < 2:
-        raise ValueError(
-            f"groups: expected at least two groups of positive weight, got {len(drawn)}."
-        )
-    rng = check_random_state(random_state)
-    scores = np.empty(n)
-    at_once = max(_WEIGHTS_AT_ONCE // n_pairs, 1)
-    for begin in range(0, n, at_once):
-        m = min(at_once, n - begin)
-        counts = np.zeros((m, int(codes.max()) + 1))
-        counts[:, drawn] = rng.multinomial(len(drawn), np.full(len(drawn), 1 / len(drawn)), m)
-        weights = counts[:, codes] * weight
-        weights /= weights.sum(1, keepdims=True)
-        scores[begin : begin + m] = replicate_maxima(source.a, source.b, weights, source.prior)
-    return scores
