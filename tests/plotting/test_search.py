@@ -92,17 +92,6 @@ def test_the_worst_environment_in_words(ax):
     assert_array_equal(display.score, search.cv_results_["mean_test_score_worst_environment"])
 
 
-@pytest.mark.parametrize(("name", "end"), [("accuracy", 1.0), ("profit", 1.1)])
-def test_bars_of_rates_end_at_one(ax, name, end):
-    display = PASearchDisplay(
-        score=[0.95, 0.5], score_error=[0.15, 0.1], value=[0.5, 0.9], score_name=name,
-        value_error=[0.1, 0.2], eligible=[True, True],
-    ).plot(ax=ax)  # fmt: skip
-    across, up = display.errorbars_["eligible"].lines[2]
-    assert_allclose([bar[1, 0] for bar in across.get_segments()], [end, 0.6])
-    assert_allclose([bar[1, 1] for bar in up.get_segments()], [0.6, 1.1])  # nats have no limit
-
-
 def test_with_pairs_the_expected_score_is_drawn(ax):
     twice = X[::3], X[::3] + np.random.default_rng(0).normal(0, 0.6, (60, 13)) * X.std(0)
     rest = np.arange(len(Y)) % 3 > 0
