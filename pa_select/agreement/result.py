@@ -203,12 +203,8 @@ def posteriors_at(scores: torch.Tensor, beta: float) -> torch.Tensor:
     return torch.softmax(tempered, 1)
 
 
-def source_of(result: object, name: str = "result") -> Problem:
+def source_of(result: PosteriorAgreement, name: str = "result") -> Problem:
     """Return the source of a result, or raise an error that names the argument."""
-    if not isinstance(result, PosteriorAgreement):
-        raise TypeError(
-            f"{name}: expected a result of posterior_agreement, got {type(result).__name__}."
-        )
     if result.failure is not None:
         raise ValueError(f"{name}: expected an agreement, got a failure: {result.failure}")
     if result.source is None:

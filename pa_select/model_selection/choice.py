@@ -150,12 +150,10 @@ def contenders(table: dict[str, Any], chosen: int, tie: float) -> Ints:
 
 
 def agreement_comparison(terms: Floats, others: Floats, pairs: PooledPairs) -> AgreementComparison:
-    """Compare the mean terms of two candidates, each of shape (n_pairs,); warn of few objects."""
+    """Compare the mean terms of two candidates, each of shape (n_pairs,)."""
     from pa_select.agreement.compare_agreement import AgreementComparison
-    from pa_select.agreement.standard_errors import warn_of_few_pairs
 
     comparison = _mean_difference(terms, others, pairs)
-    warn_of_few_pairs("pairs", comparison.n_units)
     difference, error, p_value, _ = comparison
     return AgreementComparison(difference, error, p_value, p_value)
 

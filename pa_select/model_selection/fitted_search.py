@@ -65,11 +65,6 @@ class FittedSearchMixin:
         ValueError
             If `site` is not the name of one, or agreements are compared.
 
-        Warns
-        -----
-        UserWarning
-            If the pairs are of fewer than six rows.
-
         Examples
         --------
         >>> from sklearn.datasets import load_wine

@@ -206,7 +206,6 @@ def test_kernel(device, prior):
 @pytest.mark.parametrize(
     ("prior", "groups"), [("uniform", None), ("marginal", np.arange(60) // 2)]
 )
-@pytest.mark.filterwarnings("ignore:result_a, result_b")  # too few pairs
 def test_comparisons_and_posteriors(device, prior, groups):
     def solved(put, b):
         return posterior_agreement(put(A), put(b), prior=prior, sample_weight=WEIGHT)
@@ -223,7 +222,6 @@ def test_comparisons_and_posteriors(device, prior, groups):
 
 
 @pytest.mark.parametrize("prior", PRIORS[:2])
-@pytest.mark.filterwarnings("ignore:result")
 def test_intervals(device, prior):
     here = posterior_agreement(A, B, prior=prior)
     there = posterior_agreement(device.put(A), device.put(B), prior=prior)

@@ -50,7 +50,6 @@ def curve():
     )
 
 
-@pytest.mark.filterwarnings("ignore:result_a, result_b:UserWarning")  # few pairs
 def test_every_column_is_what_it_says(curve):
     x, y = X[TEST], Y[TEST]
     rows = rows_of(curve)

@@ -210,7 +210,7 @@ ODD = [
     np.zeros((4, 3), "V8"), np.zeros((4, 2), [("u", "f8")]), np.full((4, 3), 1, object),
     np.zeros((4, 3), "M8[s]"), np.zeros((4, 3), "m8[s]"), np.zeros((2, 0, 3)), object(),
     np.zeros((0, 4, 3)), np.zeros((1, 2, 4, 3)), sparse.csr_matrix(A), sparse.coo_array(A),
-    torch.eye(4).to_sparse(), torch.eye(4) + 1j, torch.zeros(()),
+    torch.eye(4) + 1j, torch.zeros(()),  # torch answers for sparse tensors
     pd.DataFrame(), pd.DataFrame({"u": [1, 2, 3, 4], "v": list("abcd")}), pd.Series(["a"] * 4),
     pd.DataFrame({"u": [1, None, 3, 4], "v": 1}, dtype="Int64"), pd.Index([1, 2, 3, 4]),
 ]  # fmt: skip
@@ -272,7 +272,6 @@ SLOTS = {
     "beta": lambda x: pa_kernel(A, A[::-1], x),
     "kernel": lambda x: pa_kernel(x, A, 1.0),
     "chunks": lambda x: agreement_of_chunks([(A, A), (A, x)], certify=False),
-    "chunk": lambda x: agreement_of_chunks([x], certify=False),
 }
 
 

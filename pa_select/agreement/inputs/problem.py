@@ -12,7 +12,6 @@ from pa_select.agreement.inputs.validation import (
     as_floats,
     as_scores,
     as_tensor,
-    check_class_scores,
     check_frames,
     check_order,
     check_prior,
@@ -132,7 +131,6 @@ def _check_pairs(
 ) -> dict[int, tuple[torch.Tensor, ...]]:
     """Check the score matrices of many problems: two arrays (p, n, K), or two lists."""
     for name, scores, other in (("scores_a", scores_a, "b"), ("scores_b", scores_b, "a")):
-        check_class_scores(scores, name)
         if not is_batch(scores):
             raise ValueError(
                 f"{name}: expected many problems, like scores_{other}, got a single matrix."
