@@ -75,7 +75,7 @@ def measure(models, texts, labels, groups, edits=EDITS, n_draws=5):
         result = agreement[name, n]
         low, high = confidence_interval(result, groups=groups)
         interval = f"{result.score:.3f} ({low:.3f} to {high:.3f})"
-        lines.append(line | {"agreement, nats": interval})
+        lines.append(line | {"agreement, nats (95 % interval)": interval})
     for (a, b), n in product(combinations(models, 2), edits):
         line = {"models": f"{a} - {b}", "typing errors": n}
         first, second = percent(a, n), percent(b, n)
