@@ -20,7 +20,7 @@ _STUCK = 500
 
 
 class FoolboxAttack(Attack):
-    """An attack of foolbox as a shift (``pip install "pa-select[foolbox]"``).
+    """An attack of foolbox as a shift (``pip install foolbox``).
 
     An attack that looks for the smallest change leaves a row unchanged, without success, if it
     finds no point within `max_norm` that has another decision.
@@ -109,7 +109,8 @@ class FoolboxAttack(Attack):
         return float(getattr(getattr(self.attack, "distance", None), "p", np.nan))
 
     def _check(self) -> None:
-        foolbox = optional_import("foolbox", "foolbox")
+        import foolbox
+
         if not isinstance(self.attack, foolbox.attacks.Attack):
             raise TypeError(f"attack: expected an attack of foolbox, got {self.attack!r}.")
         if self.norm not in (1, 2, np.inf):
@@ -149,7 +150,8 @@ class FoolboxAttack(Attack):
     def _attack(
         self, batch: Batch, power: float, rng: np.random.RandomState
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        foolbox = optional_import("foolbox", "foolbox")
+        import foolbox
+
         minimises = isinstance(self.attack, foolbox.attacks.base.MinimizationAttack)
         if np.isinf(power) and not minimises:
             raise ValueError(

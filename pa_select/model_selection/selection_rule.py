@@ -197,7 +197,7 @@ class SelectionRule(BaseEstimator):
 
     Everything that reads a search asks the rule for them: the columns ``eligible``, ``reason``
     and ``not_told_apart``, `certified_choice_`, ``compare``, ``summary``, ``report``,
-    `PASearchDisplay`, and Optuna's objective. A rule is an object for ``selection`` of
+    and `PASearchDisplay`. A rule is an object for ``selection`` of
     `PASearchCV` or ``refit`` of scikit-learn's searches, and is called with ``cv_results_``.
 
     Parameters

@@ -2,7 +2,6 @@
 
 import pickle
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import pytest
@@ -108,20 +107,6 @@ def test_a_kind_of_the_users_own_states_its_default_rule():
     assert set(search.cv_results_["reason"]) == {"eligible"}
 
 
-def test_a_kind_of_the_users_own_works_with_optuna():
-    optuna = pytest.importorskip("optuna")
-    from pa_select.interop.optuna import agreement_objective
-
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    space = {"var_smoothing": optuna.distributions.FloatDistribution(1e-9, 0.3, log=True)}
-    objective = agreement_objective(GaussianNB(), space, X, Y, pairing=Visits, views=[NOISY])
-    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=0))
-    study.optimize(objective, n_trials=2)
-    table = objective.cv_results(study)
-    assert "mean_test_score_last" in table
-    assert any(" less 3 standard errors" in reason for reason in table["reason"])
-
-
 class Doubtful(Visits):
     """Visits whose default rule can be wrong."""
 
@@ -161,23 +146,14 @@ class Called(Exception):
     """Has the data that the plan of a search was given."""
 
 
-@pytest.mark.parametrize("door", ["fit", "optuna"])
-def test_the_data_of_every_kind_arrive_by_their_names(door, monkeypatch):
+def test_the_data_of_every_kind_arrive_by_their_names(monkeypatch):
     def plan(search, X, y, params, **given):
         raise Called(given)
 
-    if door == "fit":
-        monkeypatch.setattr(base, "Plan", plan)
-        call = PASearchCV(GaussianNB(), GRID).fit
-    else:
-        pytest.importorskip("optuna")
-        import pa_select.interop.optuna as module
-
-        monkeypatch.setattr(module, "Plan", plan)
-        call = partial(module.agreement_objective, GaussianNB(), {})
+    monkeypatch.setattr(base, "Plan", plan)
     given = {name: object() for name in plan_of_search.GIVEN}
     with pytest.raises(Called) as called:
-        call(X, Y, **given)
+        PASearchCV(GaussianNB(), GRID).fit(X, Y, **given)
     assert called.value.args == (given,)
 
 
