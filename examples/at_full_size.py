@@ -51,7 +51,7 @@ from torch.utils.data import ConcatDataset, Dataset
 from pa_select import robustness_curve
 from pa_select.training import SharedEnvironment
 from papers.datasets import WILDSData, factor_images
-from pa_select.scores import LayerFeatures
+from papers.layer_features import LayerFeatures
 from pa_select.shifts import PGD
 from papers.shifts import FMN
 from papers.learners import AdversarialNet

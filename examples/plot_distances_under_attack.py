@@ -33,7 +33,7 @@ from scipy.stats import friedmanchisquare, kendalltau
 from skorch import NeuralNetClassifier
 
 from pa_select import RobustnessCurveDisplay, robustness_curve
-from pa_select.scores import LayerFeatures
+from papers.layer_features import LayerFeatures
 from pa_select.shifts import PGD
 from papers.shifts import FMN
 from papers.learners import AdversarialNet

@@ -47,7 +47,7 @@ from pa_select import class_scores, robustness_curve
 from pa_select.assessment import invariance
 from papers.datasets import FACTOR_LADDERS, factor_images
 from pa_select.pairing import LabelPairing
-from pa_select.scores import LayerFeatures
+from papers.layer_features import LayerFeatures
 from papers.learners import ERMNet, IRMNet, LISANet
 
 parser = argparse.ArgumentParser(description="Three learners on a ladder of shifts")

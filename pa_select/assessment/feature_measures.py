@@ -45,8 +45,8 @@ def feature_discrepancy(features_a: Rows, features_b: Rows) -> FeatureDiscrepanc
     Parameters
     ----------
     features_a, features_b : array-like of shape (n, n_features)
-        Representations of the same rows in two environments, for example from a
-        `LayerFeatures`.
+        Representations of the same rows in two environments, for example outputs of a
+        layer.
 
     Returns
     -------

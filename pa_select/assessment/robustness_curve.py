@@ -176,8 +176,8 @@ def robustness_curve(
         Some of "agreement", "accuracy" and "log_loss" (which need `y`), "posterior" and
         "features" (which needs `features`). "all": all metrics whose arguments are given.
     features : callable, fitted transformer or dict of str to these, default=None
-        Computes the features of rows, for example a `LayerFeatures`; a dict has one for each
-        estimator.
+        Computes the features of rows, for example the first layers of a net; a dict has one for
+        each estimator.
     order : {"random", "norm"}, default="random"
         Which rows are shifted if a ratio is below 1: random ones, or those that the shift
         moves least, as in the paper. Rows on which an attack failed come last.

@@ -219,8 +219,8 @@ class NearestPairing(_ByDistance):
     within_label : bool, default=False
         Whether to search only among rows of the same label; needs labels.
     features : callable or fitted transformer, default=None
-        ``features(X)`` or ``features.transform(X)`` returns the points to compare; a
-        `LayerFeatures` takes them from a net. None: the rows themselves.
+        ``features(X)`` or ``features.transform(X)`` returns the points to compare. None:
+        the rows themselves.
     metric : str or callable, default="euclidean"
         As in `sklearn.neighbors.NearestNeighbors`.
     backend : {"sklearn", "faiss"}, default="sklearn"

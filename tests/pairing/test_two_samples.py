@@ -20,7 +20,6 @@ from pa_select.pairing import (
     NearestPairing,
     pair_environments,
 )
-from pa_select.scores import LayerFeatures
 
 DIGITS, LABELS = load_digits(return_X_y=True)
 DIGITS = DIGITS / 16
@@ -106,22 +105,6 @@ def test_ids():
     assert pairs.a.tolist() == [0, 2]
     assert pairs.b.tolist() == [1, 0]
     assert pairs.n_left_out == 1
-
-
-def test_features_of_a_layer():
-    torch.manual_seed(0)
-    net = torch.nn.Sequential(torch.nn.Linear(64, 8), torch.nn.Dropout(), torch.nn.Linear(8, 3))
-    net.train()
-    features = LayerFeatures(net, "0", batch_size=64)
-    expected = net[0](torch.tensor(A, dtype=torch.float32)).detach().numpy()
-    np.testing.assert_allclose(features(A), expected, rtol=1e-5)
-    assert all(part.training for part in net.modules())
-    assert not net[0]._forward_hooks
-    pairs = NearestPairing(features=features)(A, B)
-    second = net[0](torch.tensor(B, dtype=torch.float32)).detach().numpy()
-    assert_array_equal(pairs.b, cdist(expected, second).argmin(1))
-    with pytest.raises(ValueError, match=r"layer: expected one of \['0', '1', '2'\], got 'x'"):
-        LayerFeatures(net, "x")(A)
 
 
 def test_environments_against_a_reference():
