@@ -67,7 +67,7 @@ from pa_select.scores.candidate_posterior import (
     pairs_of_parts,
     posterior_of_parts,
 )
-from pa_select.scores.class_scores import check_net
+from pa_select.scores.class_scores import warn_of_trained_module
 from pa_select.scores.precomputed import Stacks
 from pa_select.utils.arrays import (
     check_column,
@@ -146,11 +146,7 @@ class Plan:
         self._groups = None
         if groups is not None and not of_environments:
             self._groups = _groups_within(self.kind.strata, groups, len(rows.y))
-        name = next((name for name, value in given.items() if value is not None), "X")
-        names = self.kind.names_of_samples or [name] * len(self.kind.samples)
-        samples = [("X", X), *zip(names, self.kind.samples, strict=True)]
-        # Torch modules fail on float64 rows at their first batch, which may be hours away.
-        check_net(search.estimator, samples, y)
+        warn_of_trained_module(search.estimator)
         #: The distinct labels; none for regressors.
         self.labels = np.unique(np.asarray(y)[: 0 if self.of_regressors else None])
         #: Parameters of `pooled_agreement`.

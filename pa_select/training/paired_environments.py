@@ -19,7 +19,6 @@ from pa_select.scores.modules import check_classifies, net_scores
 from pa_select.scores.precomputed import one_column
 from pa_select.utils.arrays import (
     OF_LABELS,
-    WRONG_PRECISION,
     as_numpy,
     is_slice_dataset,
     shape_of,
@@ -28,7 +27,6 @@ from pa_select.utils.arrays import (
 from pa_select.utils.estimators import module_of, refuse_iterable_dataset, refuse_loader
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Array, HasItems, Index, Net, Prior
-
 
 # Losses of several labels of a row, or of classes that exclude each other.
 _OF_SEVERAL_LABELS = (
@@ -216,8 +214,6 @@ def _try_out(net: Net, dataset: Any, name: str, prior: Prior) -> None:
         scores = scores_on(net, Subset(dataset, range(min(len(dataset), 2))))
     except (RuntimeError, TypeError, ValueError) as error:
         # torch's further lines list the types of all elements.
-        if str(error) == WRONG_PRECISION.format(name="X"):
-            raise TypeError(WRONG_PRECISION.format(name=name)) from error
         reason = str(error).split("\n")[0]
         raise ValueError(f"{name}: the net cannot score its rows: {reason}") from error
     check_prior(prior, scores.shape[1])

@@ -9,20 +9,16 @@ import pytest
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_wine
-from sklearn.decomposition import PCA
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut, TunedThresholdClassifierCV
 from sklearn.naive_bayes import GaussianNB
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import shuffle
 from skorch import NeuralNetClassifier
 
 from pa_select import (
     PACommittee,
-    PAEarlyStopping,
     PAScorer,
     PASearchCV,
     expected_score,
@@ -165,41 +161,6 @@ def net(**params):
         verbose=0,
         **params,
     )
-
-
-class Untouched(NeuralNetClassifier):
-    def fit(self, X, y=None, **params):
-        raise AssertionError("fitted")
-
-
-@pytest.mark.parametrize(
-    ("steps", "n"), [([], 13), ([StandardScaler()], 13), ([MinMaxScaler(), PCA(5)], 5)]
-)
-def test_rows_in_double_precision_are_refused_before_the_first_fit(steps, n):
-    untouched = Untouched(lambda: torch.nn.Linear(n, 3), verbose=0)
-    model = make_pipeline(*steps, untouched) if steps else untouched
-    single, pairs = V.astype(np.float32), (A.astype(np.float32), B.astype(np.float32))
-    for name, X, given in (
-        ("X", V, {"paired": pairs}),
-        ("paired[0]", single, {"paired": (A, B)}),
-        ("paired[1]", single, {"paired": (pairs[0], B)}),
-        ("paired['b'][1]", single, {"paired": {"a": pairs, "b": (pairs[0], B)}}),
-        ("views[1]", single, {"views": [single + np.float32(1), V + 1]}),
-    ):
-        cure = re.escape(f'got float64; give {name}.astype("float32").')
-        advice = " Or add a step" if steps else "$"
-        message = f"^{re.escape(name)}: expected rows.*{cure}{advice}"
-        with pytest.raises(TypeError, match=message):
-            PASearchCV(model, {}).fit(X, LABELS, **given)
-    with pytest.raises(AssertionError, match="fitted"):
-        PASearchCV(model, {}, error_score="raise").fit(single, LABELS, paired=pairs)
-
-
-def test_environments_in_double_precision_are_refused():
-    callback = PAEarlyStopping((A.astype(np.float32), B))
-    message = re.escape("environments[1]: expected rows of the net's precision, got float64;")
-    with pytest.raises(TypeError, match=message):
-        net(callbacks=[callback]).fit(V.astype(np.float32), LABELS)
 
 
 def test_a_net_in_double_precision_keeps_its_rows():

@@ -258,8 +258,6 @@ def test_modules_and_nets_that_are_no_classifiers():
     net.fit(X32, Y.astype(np.float32)[:, None])
     with pytest.raises(TypeError, match="expected a classifier, got a NeuralNetRegressor"):
         class_scores(net, X32)
-    with pytest.raises(ValueError, match="batch_size: expected a positive integer, got 0"):
-        class_scores(Net(), X, batch_size=0)
 
 
 class Wrapped(nn.Module):
