@@ -339,11 +339,10 @@ def test_columns_without_names_have_those_of_another_model(swap, run, refused):
     assert message.startswith("sorted_a.csv: expected the columns of a.csv in the same order")
 
 
-@pytest.mark.parametrize("low", [-np.inf, -9999.0])
-def test_a_label_without_a_score_decides_nothing(run, low):
+def test_a_label_without_a_score_decides_nothing(run):
     scores = np.array(SCORES["val"])
     row = int(np.flatnonzero(scores.argmax(axis=1) != Y_VAL)[0])
-    scores[row, Y_VAL[row]] = low
+    scores[row, Y_VAL[row]] = -np.inf
     np.save("val.npy", scores)
     status, out, error = run(*FILES, "--json")
     assert status == 0
