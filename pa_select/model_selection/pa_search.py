@@ -63,7 +63,6 @@ class PASearchCV(BasePASearch):
           yields ``(split_a, rows_a, split_b, rows_b)``: row ``rows_a[i]``, scored by the
           model of split number ``split_a``, is compared with row ``rows_b[i]``, scored by
           the model of split number ``split_b``. A model must not be fitted to its rows.
-        - a class, a kind of data of your own (`pa_select.model_selection.DataKind`).
     scoring : str, callable, list, tuple or dict, default=None
         As in GridSearchCV; this score decides which candidates are eligible, except with
         `paired` (by default its expected value decides).
