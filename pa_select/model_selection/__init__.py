@@ -6,7 +6,6 @@ from pa_select.model_selection.pa_scorer import PAScorer, pa_scorer
 from pa_select.model_selection.pa_search import PARandomizedSearchCV, PASearchCV
 from pa_select.model_selection.rules import (
     GuardedSelection,
-    majority_rate,
     within_one_standard_error,
 )
 from pa_select.model_selection.selection_rule import Condition, Metric, SelectionRule
@@ -24,7 +23,6 @@ __all__ = [
     "PASearchCV",
     "SelectionRule",
     "candidate_posterior",
-    "majority_rate",
     "new_site_interval",
     "pa_scorer",
     "within_one_standard_error",

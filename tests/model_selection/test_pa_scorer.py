@@ -25,7 +25,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from pa_select import PAScorer, PASearchCV, class_scores, pa_scorer, posterior_agreement
-from pa_select.model_selection import majority_rate
 from pa_select.pairing import NearestPairing, pair_within_label
 from pa_select.shifts import FGSM, GaussianNoise
 
@@ -336,7 +335,6 @@ def test_it_is_an_estimator_in_form():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert pickle.loads(pickle.dumps(scorer)).views is shrunk
-    assert majority_rate(None, None, Y) == pytest.approx(1 / 3)
 
 
 def test_torch_modules_and_skorch_nets_are_scored():
