@@ -259,8 +259,6 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
         TypeError, ValueError
             Before any fit, if a parameter or the data are wrong; the message names the
             argument. After all fits, if every candidate failed in some split.
-        OSError
-            Before any fit, if `memory` is a folder that cannot be written.
         KeyboardInterrupt
             If interrupted; ``cv_results_`` then has the finished candidates.
 

@@ -18,7 +18,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut, cross_val_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
@@ -361,3 +361,13 @@ def test_torch_tensors_with_the_array_api_of_scikit_learn(monkeypatch):
     assert isinstance(model.scalings_, torch.Tensor)
     expected = pa_scorer(LinearDiscriminantAnalysis().fit(X, Y), X, Y)
     assert score == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_scorer_that_cannot_score_raises_as_any_other_one():
+    search = GridSearchCV(Ridge(), {}, scoring=pa_scorer, cv=2)
+    message = "estimator: expected a classifier, got Ridge, a regressor; to choose"
+    with pytest.warns(UserWarning, match=f"TypeError: {message}"):
+        search.fit(X, Y)
+    assert np.isnan(search.cv_results_["mean_test_score"]).all()
+    with pytest.raises(TypeError, match=f"^{message}"):
+        search.set_params(error_score="raise").fit(X, Y)
