@@ -319,8 +319,6 @@ class GuardedSelection(SelectionRule):
 
 
 class _SimplestWithin(SelectionRule):
-    claim = "is the simplest with nearly the best {value}"
-
     def __init__(self, complexity: Complexity, score: str = "score", n_se: float = 1) -> None:
         self.complexity = complexity
         self.score = score
@@ -424,7 +422,6 @@ class _OnlyAFunction(SelectionRule):
     What may have decided is shown: the expected score, the agreement, or else the score.
     """
 
-    claim = "was chosen by a function"
     _needs_eligible = False
 
     def __init__(self, function: Rule | None, score: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pa_select.model_selection.kinds.kind import Comparison, DataKind, RowsOfX, made_by
+from pa_select.model_selection.kinds.kind import Comparison, DataKind, RowsOfX
 from pa_select.model_selection.split_scores import Data, PairsOfModels
 from pa_select.model_selection.splits import Split
 from pa_select.utils.typing import Floats, HasPairs
@@ -18,7 +18,7 @@ class CustomPairs(DataKind):
 
     def __init__(self, rows: RowsOfX, pairing: HasPairs, environments: DataKind | None) -> None:
         super().__init__(rows)
-        self.pairing, self.compares = pairing, made_by(pairing)
+        self.pairing = pairing
         self._scored = self if environments is None else environments
         self.strata = self._scored.strata
 

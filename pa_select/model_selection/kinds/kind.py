@@ -145,10 +145,6 @@ class Comparison:
         """The number of sites that are scored by models that have not seen them."""
         return 0
 
-    def held_out_environments(self, metric: str) -> list[Any]:
-        """Return the environments that are scored by models that have not seen them."""
-        return []
-
     def expected(self, stacks: Stacks, table: Mapping[str, Any], metric: str) -> ExpectedElsewhere:
         """Compute what the candidates are expected to score elsewhere."""
         return ExpectedElsewhere()
@@ -172,10 +168,6 @@ class DataKind(ABC):
 
     #: What `PASearchCV.pairing_` will be.
     pairing: Any
-    #: What a report says of the search: which candidate is wanted, one that ..., and what is
-    #: compared to find it.
-    asks = "predicts well, and alike after training on different rows"
-    compares: str
     #: Whether the data show anything of another site, time or instrument than that of X.
     shows_elsewhere = True
     #: Whether each row must be tested twice, for which a splitter of the user is used twice.
@@ -225,11 +217,6 @@ class DataKind(ABC):
 
     def suggest_more_data(self, n_splits: int) -> None:
         """Warn once if other data would gain more."""
-
-
-def made_by(pairing: object) -> str:
-    """Say in a report which object of the user made the pairs."""
-    return f"pairs made by {type(pairing).__name__}"
 
 
 def check_text(value: object, name: str, X: Rows) -> None:
