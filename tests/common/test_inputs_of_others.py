@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_wine
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut, TunedThresholdClassifierCV
+from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import shuffle
@@ -23,7 +23,6 @@ from pa_select import (
     PASearchCV,
     expected_score,
     expected_scorer,
-    pa_scorer,
 )
 
 X, Y = shuffle(*load_wine(return_X_y=True), random_state=0)
@@ -73,16 +72,6 @@ def test_a_check_does_not_stop_rows_that_the_model_takes(made):
         )
     assert 0 < search.expected_score_ <= 1
     assert 0 < found.score <= 1
-
-
-@pytest.mark.parametrize("made", [of_infinity, of_large_numbers])
-def test_the_checks_still_see_such_rows(made):
-    model = Logarithms(max_depth=3)
-    search = PASearchCV(model, {}, cv=3)
-    with pytest.warns(UserWarning, match="resemble each other no more than rows in a random"):
-        search.fit(made(V), LABELS, paired=(made(A), made(B[::-1])))
-    with pytest.warns(UserWarning, match="a random forest tells from them"):
-        search.fit(made(V), LABELS, paired=(made(A + 3), made(B + 3)))
 
 
 def test_a_left_out_site_without_positives_is_named():
@@ -188,14 +177,6 @@ def test_a_frozen_estimator_and_one_whose_set_params_returns_nothing_are_searche
     )
     for column in ("mean_test_score", "expected_score"):
         np.testing.assert_array_equal(silent.cv_results_[column], usual.cv_results_[column])
-
-
-@pytest.mark.parametrize("scorer", [pa_scorer, expected_scorer(A, B)])
-def test_a_threshold_cannot_be_tuned_by_a_score_of_posteriors(scorer):
-    with pytest.raises(AttributeError, match="does not depend on the threshold of Tuned"):
-        TunedThresholdClassifierCV(LogisticRegression(), scoring=scorer).fit(V, LABELS > 0)
-    assert not hasattr(scorer, "_score_func")
-    GridSearchCV(LogisticRegression(), {}, scoring=clone(scorer, safe=False), cv=3).fit(V, LABELS)
 
 
 class Single(LogisticRegression):
