@@ -29,14 +29,15 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from attacked_digits import NoisyNet, digits, train
+from papers.learners import AdversarialNet
+from papers.measures import feature_columns
+from papers.shifts import FMN
 from scipy.stats import friedmanchisquare, kendalltau
 from skorch import NeuralNetClassifier
 
 from pa_select import RobustnessCurveDisplay, robustness_curve
 from pa_select.scores import LayerFeatures
 from pa_select.shifts import PGD
-from papers.shifts import FMN
-from papers.learners import AdversarialNet
 
 parser = argparse.ArgumentParser(description="Measures of nets under attack")
 parser.add_argument("--seeds", type=int, default=2, help="splits and trainings, at least 2")
@@ -76,12 +77,11 @@ def unit(seed):
     curves, tables = {}, []
     for attack, (shift, order, column) in ATTACKS.items():
         settings = {"shift": shift, "prior": "uniform"}
-        curves[attack] = robustness_curve(
-            nets, X, y, ratios=RATIOS, features=features, order=order, **settings
-        )
+        curves[attack] = robustness_curve(nets, X, y, ratios=RATIOS, order=order, **settings)
         others = robustness_curve(nets, X_other, y_other, metrics=["accuracy"], **settings)
         robustness = dict(zip(nets, others.table[column], strict=True))
-        table = curves[attack].to_frame().assign(attack=attack)
+        of_features = feature_columns(curves[attack], nets, X, y, shift=shift, features=features)
+        table = curves[attack].to_frame().assign(attack=attack, **of_features)
         table["robustness"] = table["estimator"].map(robustness)
         table["frechet_per_variance"] = table["frechet"] / table["estimator"].map(variance)
         tables.append(table)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils import check_random_state
 
 from pa_select.utils.estimators import is_instance
@@ -37,23 +36,14 @@ def numeric_rows(X: Rows, name: str = "X") -> NumericRows:
         return _polars_rows(X, name)
     if is_tensor(X):
         return _tensor_rows(X, name)
-    if sparse.issparse(X):
-        raise TypeError(
-            f"{name}: expected dense rows, got a {type(X).__name__}, whose zeros would change; "
-            "convert it with toarray()."
-        )
     if not isinstance(X, np.ndarray | list):
         raise TypeError(
             f"{name}: expected an array, a tensor, a list or a pandas or polars DataFrame of "
             f"numbers, got {type(X).__name__}."
         )
-    try:
-        array = np.asarray(X)
-    except ValueError as error:
-        raise TypeError(f"{name}: expected rows of one length: {error}") from error
+    array = np.asarray(X)
     if array.dtype.kind not in "fiu":
-        mixed = array.dtype == object
-        advice = "; give a DataFrame, whose numeric columns change" if mixed else ""
+        advice = "; give a DataFrame, whose numeric columns change" * (array.dtype == object)
         raise TypeError(f"{name}: expected real numbers, got dtype {array.dtype}{advice}.")
     dtype = array.dtype if array.dtype.kind == "f" else np.dtype(np.float64)
 
@@ -66,8 +56,6 @@ def numeric_rows(X: Rows, name: str = "X") -> NumericRows:
 def _tensor_rows(X: Any, name: str) -> NumericRows:
     import torch
 
-    if X.dtype == torch.bool or X.is_complex():
-        raise TypeError(f"{name}: expected real numbers, got a tensor of {X.dtype}.")
     dtype = X.dtype if X.is_floating_point() else torch.get_default_dtype()
 
     def restore(values: Floats) -> torch.Tensor:
