@@ -29,7 +29,6 @@ from pa_select.utils.estimators import module_of, refuse_iterable_dataset, refus
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Array, HasItems, Index, Net, Prior
 
-
 # Losses of several labels of a row, or of classes that exclude each other.
 _OF_SEVERAL_LABELS = (
     *(torch.nn.BCELoss, torch.nn.BCEWithLogitsLoss),
