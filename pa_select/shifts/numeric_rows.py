@@ -30,11 +30,11 @@ def numeric_rows(X: Rows, name: str = "X") -> NumericRows:
     In a DataFrame of pandas or polars, columns of booleans, text, dates and categories stay
     unchanged.
     """
-    if is_frame(X):
+    if is_instance(X, "pandas", "DataFrame"):
         return _frame_rows(X, name)
-    if is_polars(X):
+    if is_instance(X, "polars", "DataFrame"):
         return _polars_rows(X, name)
-    if is_tensor(X):
+    if is_instance(X, "torch", "Tensor"):
         return _tensor_rows(X, name)
     if not isinstance(X, np.ndarray | list):
         raise TypeError(
@@ -134,13 +134,7 @@ def clip_to_box(values: Floats, bounds: Bounds | None, before: Floats) -> Floats
 
 def check_bounds(bounds: Bounds, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
     """Return the smallest and the largest value, broadcast to the shape of a row."""
-    try:
-        low, high = (np.broadcast_to(np.asarray(end, dtype=np.float64), shape) for end in bounds)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"bounds: expected a pair (least, greatest) of numbers or of arrays that fit rows of "
-            f"shape {shape}, got {bounds!r}."
-        ) from error
+    low, high = (np.broadcast_to(np.asarray(end, dtype=np.float64), shape) for end in bounds)
     if not (low < high).all():
         raise ValueError(f"bounds: expected the least value before the greatest, got {bounds!r}.")
     return low, high
@@ -150,23 +144,3 @@ def seeded(random_state: RandomState) -> np.random.RandomState:
     """Return a random number generator; None gives seed 0."""
     source: np.random.RandomState = check_random_state(0 if random_state is None else random_state)
     return source
-
-
-def is_frame(X: object) -> bool:
-    """Whether this is a pandas DataFrame."""
-    return is_instance(X, "pandas", "DataFrame")
-
-
-def is_polars(X: object) -> bool:
-    """Whether this is a polars DataFrame."""
-    return is_instance(X, "polars", "DataFrame")
-
-
-def is_series(X: object) -> bool:
-    """Whether this is a pandas Series."""
-    return is_instance(X, "pandas", "Series")
-
-
-def is_tensor(X: object) -> bool:
-    """Whether this is a torch tensor."""
-    return is_instance(X, "torch", "Tensor")

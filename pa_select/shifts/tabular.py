@@ -13,7 +13,7 @@ from pa_select.utils.typing import Bounds, Floats, RandomState
 
 @dataclass(eq=False, repr=False)
 class GaussianNoise(NumericShift):
-    r"""Add independent normal noise to each number.
+    """Add independent normal noise to each number.
 
     The rows can be an array, a tensor or a pandas DataFrame, whose numeric columns change;
     integers become floats. Missing and infinite numbers stay unchanged.
@@ -35,17 +35,6 @@ class GaussianNoise(NumericShift):
     Notes
     -----
     The noise is one draw times the scale, so measures of robustness are smooth functions of it.
-
-    The thesis [1]_ gives the noise by the bound :math:`\ell_\infty` of an attack and writes
-    :math:`\sigma = 3 \ell_\infty`. But its reason, that 99.73 % of the mass lies within
-    :math:`\pm 3 \sigma`, implies :math:`\sigma = \ell_\infty / 3`. Here the scale is
-    :math:`\sigma` itself.
-
-    References
-    ----------
-    .. [1] V. Jiménez Rodríguez, "Improved robustness of deep learning models through
-       posterior agreement based model selection", Master's thesis, ETH Zurich, 2024,
-       section 4.1, Experiment 2.
 
     Examples
     --------

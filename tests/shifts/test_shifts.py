@@ -384,8 +384,6 @@ X = DIGITS[:4]
     [
         (FeatureFailure(65), X, "n_features: expected a whole number of at most 64, .* got 65"),
         (GaussianNoise(bounds=(1, 0)), X, "bounds: expected the least value before the greatest"),
-        (Drift(bounds=3), X, r"bounds: expected a pair \(least, greatest\)"),
-        (Drift(bounds=([0, 0], [1, 1])), X, r"arrays that fit rows of shape \(64,\)"),
         (GaussianNoise(), ["a", "b"], "X: expected real numbers, got dtype <U1"),
         (GaussianNoise(), X.astype(object), "got dtype object; give a DataFrame, whose numeric"),
         (GaussianNoise(), X > 0, "X: expected real numbers, got dtype bool"),
@@ -395,7 +393,6 @@ X = DIGITS[:4]
         (Dim(1.5), X, "strength: expected a number of at most 1, got 1.5"),
         (Blur(), X, r"X: expected images of shape .*, got \(4, 64\); flat rows need .* shape"),
         (ImpulseNoise(), 16 * X, r"X: expected numbers within the bounds \(0, 1\), got 5"),
-        (ShotNoise(bounds=None), X, r"bounds: expected a pair \(least, greatest\)"),
         (
             TransformShift(np.negative, power=0.5),
             X,

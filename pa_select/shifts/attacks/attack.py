@@ -12,9 +12,10 @@ import torch
 
 from pa_select.scores.modules import evaluation
 from pa_select.shifts.attacks.models import Differentiable, differentiable
-from pa_select.shifts.numeric_rows import check_bounds, is_frame, seeded
+from pa_select.shifts.numeric_rows import check_bounds, seeded
 from pa_select.shifts.shift import Shift, Shifted
 from pa_select.utils.arrays import check_column
+from pa_select.utils.estimators import is_instance
 from pa_select.utils.frames import check_row_order
 from pa_select.utils.typing import Bounds, Device, Labels, Model, RandomState, Rows
 
@@ -151,13 +152,13 @@ def tensor_of(X: Any, estimator: object) -> tuple[torch.Tensor, Callable[[torch.
         rows, restore = X.detach(), lambda rows: rows
         rows = rows if rows.is_floating_point() else rows.double()
     else:
-        array = X.to_numpy() if is_frame(X) else np.asarray(X)
+        array = X.to_numpy() if is_instance(X, "pandas", "DataFrame") else np.asarray(X)
         if array.dtype.kind not in "fiu":
             raise TypeError(f"X: expected real numbers, got dtype {array.dtype}.")
         kept = array.dtype in (np.float16, np.float32)
         # torch needs contiguous, writable memory.
         rows = torch.from_numpy(np.require(array, array.dtype if kept else float, ["C", "W"]))
-        if is_frame(X):
+        if is_instance(X, "pandas", "DataFrame"):
             restore = _frame(X, estimator)
     _refuse(~torch.isfinite(rows), rows, "finite numbers")
     return rows, restore
