@@ -8,11 +8,12 @@ import numpy as np
 import torch
 
 from pa_select.scores.class_scores import class_scores
-from pa_select.shifts.attacks.attack import Attack, Batch, margin
+from pa_select.shifts.attacks.attack import Attack, Batch
 from pa_select.shifts.attacks.models import Differentiable
 from pa_select.utils.arrays import check_count
 from pa_select.utils.messages import optional_import
 from pa_select.utils.typing import Device, RandomState
+from papers.shifts.minimum_norm import margin
 
 # An attack that evaluates the same points so many times in a row does not end: the smallest step
 # in single precision is reached by 150 halvings.
@@ -49,7 +50,7 @@ class FoolboxAttack(Attack):
 
     See Also
     --------
-    pa_select.shifts.FMN : Looks for the smallest change without foolbox. The notes of
+    papers.shifts.FMN : Looks for the smallest change without foolbox. The notes of
         `pa_select.shifts.FGSM` on models, labels and results apply here too.
 
     Notes

@@ -25,7 +25,7 @@ FLOORS = [
     ["scores"],
     ["pairing", "two_sites"],
     ["shifts", "command_line"],
-    ["training", "model_selection", "assessment", "__main__"],
+    ["training", "model_selection", "__main__"],
     ["interop", "plotting"],
 ]
 AGREEMENT = [

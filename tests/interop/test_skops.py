@@ -101,9 +101,9 @@ def test_searches(saved, name):
 
 # What shifts without defaults are given.
 SCALER = StandardScaler().fit(X)
-GIVEN = {"Corruption": ("fog",), "TransformShift": (SCALER,), "WordEdits": (["a", "b"],)}
+GIVEN = {"TransformShift": (SCALER,)}
 # What a scorer cannot hold: the base class, results, and attacks, which need a fitted model.
-NOT_HELD = {"Shift", "Shifted", "Pairs", "FGSM", "FMN", "PGD"}
+NOT_HELD = {"Shift", "Shifted", "Pairs", "FGSM", "PGD", "RobustnessCurve"}
 HELD = [
     kind(*GIVEN.get(name, ()))
     for room in (shifts, pairings)
