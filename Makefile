@@ -9,10 +9,10 @@ PYTEST = OMP_NUM_THREADS=1 $(RUN_TESTS)
 
 # A few quick files of tests for each room.
 QUICK = tests/agreement/test_known_values.py tests/agreement/test_inputs.py \
-	tests/assessment/test_prediction_measures.py tests/assessment/test_norm_measures.py \
+	tests/papers/test_prediction_measures.py tests/papers/test_norm_measures.py \
 	tests/command_line/test_expect.py tests/common/test_house.py tests/common/test_project.py \
-	tests/datasets/test_diagvib.py tests/shifts/test_shifts.py \
-	tests/shifts/test_text.py tests/interop/test_polars.py \
+	tests/papers/test_diagvib.py tests/shifts/test_shifts.py \
+	tests/papers/test_text.py tests/interop/test_polars.py \
 	tests/model_selection/test_guarded_selection.py tests/model_selection/test_pa_scorer.py \
 	tests/pairing/test_one_sample.py tests/pairing/test_two_samples.py \
 	tests/plotting/test_agreement_curve.py tests/scores/test_class_scores.py \

@@ -13,6 +13,8 @@ def pytest_ignore_collect(collection_path, config):
     this second module in the place of the function of the same name. Nothing else is left out
     for want of a library: a test file that cannot be imported fails the run.
     """
+    if collection_path.parent == config.rootpath / "docs" and collection_path.suffix == ".py":
+        return True  # Sphinx runs these, with libraries of its own
     package = config.rootpath / "pa_select"
     if collection_path.suffix == ".py" and collection_path.is_relative_to(package):
         name = ".".join(collection_path.relative_to(package.parent).with_suffix("").parts)

@@ -46,6 +46,7 @@ import numpy as np
 import pandas as pd
 import torch
 from papers.datasets import WILDSData, factor_images
+from papers.layer_features import LayerFeatures
 from papers.learners import AdversarialNet
 from papers.posteriors import decompose, entropy_change
 from papers.shifts import FMN
@@ -53,7 +54,6 @@ from skorch import NeuralNetClassifier
 from torch.utils.data import ConcatDataset, Dataset
 
 from pa_select import robustness_curve
-from pa_select.scores import LayerFeatures
 from pa_select.shifts import PGD
 from pa_select.training import SharedEnvironment
 
