@@ -23,9 +23,9 @@ from pa_select import (
     posterior_agreement,
     robustness_curve,
 )
+from pa_select.shifts import GaussianNoise
 from pa_select.training import SharedEnvironment
 from papers.datasets import WILDSData
-from pa_select.shifts import GaussianNoise
 
 A = np.arange(12.0).reshape(4, 3) % 5
 B = A[::-1].copy()

@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from pa_select import agreement_matrix
-from papers.measures import rank_correlation
 from pa_select.plotting import AgreementMatrixDisplay, RankCorrelationDisplay
+from papers.measures import rank_correlation
 
 RNG = np.random.default_rng(0)
 SIGNAL = 3 * RNG.normal(size=(80, 3))

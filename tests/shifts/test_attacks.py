@@ -35,8 +35,8 @@ from skorch import NeuralNetBinaryClassifier, NeuralNetClassifier, NeuralNetRegr
 from torch import nn
 
 from pa_select.shifts import FGSM, PGD
-from papers.shifts import FMN
 from pa_select.shifts.attacks.models import differentiable
+from papers.shifts import FMN
 
 DIGITS, LABELS = load_digits(return_X_y=True)
 DIGITS = (DIGITS / 16).astype(np.float32)

@@ -7,7 +7,6 @@ from itertools import pairwise
 
 import numpy as np
 import pandas as pd
-import papers.shifts
 import pytest
 import torch
 from hypothesis import given, settings
@@ -21,9 +20,29 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
+import papers.shifts
 from pa_select import shifts as room
-from pa_select.shifts import Blur, Contrast, Dim, Drift, FGSM, FeatureDropout, FeatureFailure, GaussianNoise, ImpulseNoise, PGD, Pixelate, Quantize, Shift, ShotNoise, TransformShift, Translate, UniformNoise, as_shift
-from papers.shifts import CharacterEdits, Corruption, FMN, WordEdits
+from pa_select.shifts import (
+    FGSM,
+    PGD,
+    Blur,
+    Contrast,
+    Dim,
+    Drift,
+    FeatureDropout,
+    FeatureFailure,
+    GaussianNoise,
+    ImpulseNoise,
+    Pixelate,
+    Quantize,
+    Shift,
+    ShotNoise,
+    TransformShift,
+    Translate,
+    UniformNoise,
+    as_shift,
+)
+from papers.shifts import FMN, CharacterEdits, Corruption, WordEdits
 
 DIGITS = load_digits().data[:600] / 16
 TEXTS = ["a film with heart", "dull", "", "one  of\nthe best "] * 5
@@ -175,7 +194,9 @@ def test_the_contract_runs_on_every_shift():
     # These have tests of their own.
     tested |= {FGSM, PGD, FMN, TransformShift, Corruption}
     rooms = (room, papers.shifts)
-    shifts = {s for r in rooms for s in vars(r).values() if inspect.isclass(s) and issubclass(s, Shift)}
+    shifts = {
+        s for r in rooms for s in vars(r).values() if inspect.isclass(s) and issubclass(s, Shift)
+    }
     assert tested == shifts - {Shift}
 
 

@@ -15,11 +15,10 @@ from sklearn.utils import shuffle
 from skorch.dataset import Dataset
 
 from pa_select import PAEarlyStopping, PASearchCV, class_scores
-from pa_select.training import SharedEnvironment
 from pa_select.shifts import GaussianNoise
-from pa_select.training import AgreementNet, PosteriorAgreementLoss
-from papers.learners import ERMNet
+from pa_select.training import AgreementNet, PosteriorAgreementLoss, SharedEnvironment
 from pa_select.training.pair_batches import PairBatches
+from papers.learners import ERMNet
 
 # The nets of these tests are hardly trained.
 pytestmark = pytest.mark.filterwarnings("ignore:pairs. expected the classes:UserWarning")

@@ -36,8 +36,8 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 from pa_select import PAEarlyStopping, PAScoring, class_scores, posterior_agreement
-from pa_select.training import SharedEnvironment
 from pa_select.pairing import LabelPairing
+from pa_select.training import SharedEnvironment
 from pa_select.training.paired_environments import untouched_random_states, warn_of_raw_rows
 
 X, Y = load_digits(return_X_y=True)
