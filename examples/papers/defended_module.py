@@ -14,6 +14,11 @@ agreement see whether that helps?
 # ----------------------------------------------
 # The net learns digits that are normalised, for some seconds. ``nn.Sequential`` puts the
 # normalisation in front, so that attacks see pixels.
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # modules of examples/
+
 import pandas as pd
 import torch
 from torch import nn

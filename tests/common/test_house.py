@@ -27,7 +27,7 @@ FLOORS = [
     ["pairing", "two_sites"],
     ["shifts", "command_line"],
     ["training", "model_selection", "assessment", "__main__"],
-    ["interop", "plotting", "environments"],
+    ["interop", "plotting"],
 ]
 AGREEMENT = [
     ["inputs"],

@@ -4,6 +4,7 @@ import gzip
 import os
 import pickle
 import sys
+from importlib import import_module
 from itertools import product
 from types import SimpleNamespace
 
@@ -21,8 +22,14 @@ X, Y = load_digits(return_X_y=True)
 # Digits of 28 x 28 pixels, of which 24 x 24 have ink, as in MNIST.
 IMAGES = np.pad(np.kron(X.reshape(-1, 8, 8) * 15.9, np.ones((1, 3, 3))), ((0, 0), (2, 2), (2, 2)))
 IMAGES = IMAGES.astype(np.uint8)
-STUDY = "at_full_size"
 RULES = 7  # of selection, and the best epoch in hindsight
+
+
+@pytest.fixture
+def study():
+    """The script; it needs pandas, and so does this fixture."""
+    pytest.importorskip("pandas")
+    return import_module("papers.at_full_size")
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 pd = pytest.importorskip("pandas")
 ROOT = Path(__file__).parents[2]
-EXAMPLES = ROOT / "examples"
+PAPERS = ROOT / "examples" / "papers"
 
 
 @pytest.mark.slow
@@ -17,14 +17,14 @@ def test_epochs_are_selected_and_their_trainings_remembered(monkeypatch, tmp_pat
     pytest.importorskip("mlxtend")
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("agg")
-    script, memory = "plot_epoch_selection_under_shift.py", tmp_path / "memory"
+    script, memory = "epoch_selection_under_shift.py", tmp_path / "memory"
     settings, written = tmp_path / "settings.csv", tmp_path / "table.csv"
     options = ["--seeds=1", "--epochs=3", "--learners=LISA", f"--memory={memory}"]
     options += [f"--settings={settings}", f"--table={written}"]
     monkeypatch.setattr(sys, "argv", [script, *options])
 
     def run():
-        runpy.run_path(str(EXAMPLES / script))
+        runpy.run_path(str(PAPERS / script))
         matplotlib.pyplot.close("all")
         return pd.read_csv(written)
 
@@ -73,7 +73,7 @@ def test_equally_accurate_classifiers_agree_differently(by_width):
 def test_accuracy_of_54_networks_before_and_after():
     stats = pytest.importorskip("scipy.stats")
     networks = pd.read_csv(
-        EXAMPLES / "data" / "robustness_measures" / "networks.csv.gz", index_col=0
+        PAPERS / "data" / "robustness_measures" / "networks.csv.gz", index_col=0
     )
     is_vgg = networks.index.str.startswith("vgg")
     plain, vgg = networks[~is_vgg], networks[is_vgg]

@@ -9,7 +9,7 @@ from papers.datasets import WILDSData
 @pytest.fixture
 def texts(monkeypatch):
     """Stand in for the docstrings of libraries: 24 modules, and two that are left out."""
-    import many_environments
+    from papers import many_environments
 
     kinds = many_environments.KINDS
     sizes = {f"library.m{k}": 52 + k for k in range(24)} | {"library.few": 40}
@@ -32,7 +32,7 @@ def texts(monkeypatch):
     ],
 )
 def test_collections_are_read_as_those_of_wilds(texts, name, fields, n_environments, new):
-    from many_environments import COLLECTIONS
+    from papers.many_environments import COLLECTIONS
 
     make, known, candidates = COLLECTIONS[name]
     assert len(candidates()) in (12, 16)
@@ -54,7 +54,7 @@ def test_collections_are_read_as_those_of_wilds(texts, name, fields, n_environme
 
 
 def test_all_rules_choose():
-    from many_environments_rules import BEST, ORACLE, RULES, one_draw
+    from papers.many_environments_rules import BEST, ORACLE, RULES, one_draw
 
     picks, found = one_draw("cameras", 0, 4, n_cameras=5, n_source=3, n=40)
     assert set(picks) == set(RULES)
