@@ -129,7 +129,12 @@ def test_commands_run_from_any_folder(command, tmp_path):
         pytest.importorskip("mlxtend")
     _, path, *options = shlex.split(command)
     package = str(Path(pa_select.__file__).parents[1])
-    environment = {**os.environ, "MPLBACKEND": "agg", "PYTHONPATH": package}
+    environment = {
+        **os.environ,
+        "MPLBACKEND": "agg",
+        "PYTHONPATH": package,
+        "OMP_NUM_THREADS": "1",
+    }
     found = subprocess.run(
         [sys.executable, str(PAPERS / Path(path).name), *options],
         cwd=tmp_path,
