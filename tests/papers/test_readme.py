@@ -18,8 +18,8 @@ FASTEST, FAST = 10, 20  # seconds of one core
 # The same command with less work, so that its test takes seconds; other scripts have no options.
 LESS = {
     "distances_under_attack.py": "--seeds 2 --epochs 1",
-    "epoch_selection_under_shift.py": "--seeds 1 --epochs 2",
-    "ladder_of_shifts.py": "--seeds 2 --epochs 1 --draws 1",
+    "epoch_selection_under_shift.py": "--seeds 1 --epochs 3",
+    "ladder_of_shifts.py": "--seeds 2 --epochs 8 --draws 1",
     "measures_of_small_nets.py": "--nets 8",
     "selection_with_many_environments.py": "--collections cameras",
 }
