@@ -3,7 +3,7 @@ Nets that learn scikit-learn's digits, with and without defences
 ================================================================
 
 A small convolutional net, and a training on noise that may defend it against attacks. Training on
-attacked digits is `pa_select.training.AdversarialNet`.
+attacked digits is `papers.learners.AdversarialNet`.
 """
 
 import numpy as np

@@ -262,7 +262,7 @@ class RankCorrelationDisplay(HeatMapDisplay):
     def from_result(
         cls, result: RankCorrelation, *, ax: Axes | None = None, **kwargs: Any
     ) -> Self:
-        """Draw what `pa_select.assessment.rank_correlation` returns.
+        """Draw what `papers.measures.rank_correlation` returns.
 
         Parameters
         ----------
