@@ -106,5 +106,6 @@ def setup(app):
     app.add_html_math_renderer("mathml", (visit, None), (visit, None))
     app.connect("autodoc-skip-member", leave_out_aliases)
     app.connect("doctree-read", keep_errors_beside_figures)
-    # before sphinx-gallery looks for sections, and after it has read its settings
-    app.connect("builder-inited", take_only_rst_as_heads_of_galleries, priority=100)
+    if "sphinx_gallery.gen_gallery" in app.extensions:
+        # before it looks for sections, and after it has read its settings
+        app.connect("builder-inited", take_only_rst_as_heads_of_galleries, priority=100)
