@@ -9,7 +9,7 @@ PYTEST = OMP_NUM_THREADS=1 $(RUN_TESTS)
 
 # A few quick files of tests for each room.
 QUICK = tests/agreement/test_known_values.py tests/agreement/test_inputs.py \
-	tests/assessment/test_feature_measures.py tests/papers/test_prediction_measures.py \
+	tests/papers/test_prediction_measures.py tests/papers/test_norm_measures.py \
 	tests/command_line/test_expect.py tests/common/test_house.py tests/common/test_project.py \
 	tests/papers/test_diagvib.py tests/shifts/test_shifts.py \
 	tests/papers/test_text.py tests/interop/test_polars.py \

@@ -10,8 +10,6 @@ from pa_select.agreement import confidence_interval as confidence_interval
 from pa_select.agreement import pa_kernel as pa_kernel
 from pa_select.agreement import posterior_agreement as posterior_agreement
 from pa_select.agreement import regression_agreement as regression_agreement
-from pa_select.assessment import RobustnessCurve as RobustnessCurve
-from pa_select.assessment import robustness_curve as robustness_curve
 from pa_select.model_selection import CandidatePosterior as CandidatePosterior
 from pa_select.model_selection import GuardedSelection as GuardedSelection
 from pa_select.model_selection import PACommittee as PACommittee
@@ -32,6 +30,8 @@ from pa_select.plotting import PASearchDisplay as PASearchDisplay
 from pa_select.plotting import RobustnessCurveDisplay as RobustnessCurveDisplay
 from pa_select.scores import class_scores as class_scores
 from pa_select.scores import log_probabilities as log_probabilities
+from pa_select.shifts import RobustnessCurve as RobustnessCurve
+from pa_select.shifts import robustness_curve as robustness_curve
 from pa_select.training import EpochSelector as EpochSelector
 from pa_select.training import PAEarlyStopping as PAEarlyStopping
 from pa_select.training import PAScoring as PAScoring

@@ -51,11 +51,11 @@ from skorch import NeuralNetClassifier
 from torch.utils.data import ConcatDataset, Dataset
 
 from pa_select import robustness_curve
-from pa_select.scores import LayerFeatures
 from pa_select.shifts import PGD
 from pa_select.training import SharedEnvironment
 from papers import epoch_selection as selection
 from papers.datasets import WILDSData, factor_images
+from papers.layer_features import LayerFeatures
 from papers.learners import AdversarialNet
 from papers.shifts import FMN
 

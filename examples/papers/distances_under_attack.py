@@ -35,11 +35,12 @@ import pandas as pd
 from scipy.stats import friedmanchisquare, kendalltau
 from skorch import NeuralNetClassifier
 
-from pa_select import RobustnessCurveDisplay, robustness_curve
-from pa_select.scores import LayerFeatures
+from pa_select import robustness_curve
 from pa_select.shifts import PGD
 from papers.attacked_digits import NoisyNet, digits, train
+from papers.layer_features import LayerFeatures
 from papers.learners import AdversarialNet
+from papers.measures import feature_columns
 from papers.shifts import FMN
 
 parser = argparse.ArgumentParser(description="Measures of nets under attack")
@@ -80,12 +81,11 @@ def unit(seed):
     curves, tables = {}, []
     for attack, (shift, order, column) in ATTACKS.items():
         settings = {"shift": shift, "prior": "uniform"}
-        curves[attack] = robustness_curve(
-            nets, X, y, ratios=RATIOS, features=features, order=order, **settings
-        )
+        curves[attack] = robustness_curve(nets, X, y, ratios=RATIOS, order=order, **settings)
         others = robustness_curve(nets, X_other, y_other, metrics=["accuracy"], **settings)
         robustness = dict(zip(nets, others.table[column], strict=True))
-        table = curves[attack].to_frame().assign(attack=attack)
+        of_features = feature_columns(curves[attack], nets, X, y, shift=shift, features=features)
+        table = curves[attack].to_frame().assign(attack=attack, **of_features)
         table["robustness"] = table["estimator"].map(robustness)
         table["frechet_per_variance"] = table["frechet"] / table["estimator"].map(variance)
         tables.append(table)
@@ -158,7 +158,8 @@ for attack, curve in curves.items():
             means = [getattr(group, values) for group in groups]
             bars[side][name] = np.average(means, weights=[group.n_pairs for group in groups])
 panels = {"mean posterior of the predicted class": pd.DataFrame(bars)}
-at_all = {a: c.to_frame().query("ratio == 1").set_index("estimator") for a, c in curves.items()}
+first = dict(list(units[0][1].groupby("attack", sort=False)))
+at_all = {attack: t.query("ratio == 1").set_index("estimator") for attack, t in first.items()}
 for column, title in (("frechet", "Fréchet distance of features"),
                       ("wasserstein", "Wasserstein distance of posteriors")):  # fmt: skip
     panels[title] = pd.DataFrame({attack: found[column] for attack, found in at_all.items()})
@@ -176,12 +177,11 @@ fig.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", nco
 DISTANCES = ["kl", "wasserstein", "frechet", "mmd", "cosine_similarity"]
 size = {"figsize": (6.5, 13), "layout": "constrained"}
 fig, axes = plt.subplots(5, 2, sharex=True, sharey="row", **size)
-for panels, (attack, curve) in zip(axes.T, curves.items(), strict=True):
+for panels, (attack, found) in zip(axes.T, first.items(), strict=True):
     for ax, column in zip(panels, DISTANCES, strict=True):
-        RobustnessCurveDisplay.from_result(curve, column=column, ax=ax)
-        ax.get_legend().remove()
-        ax.set_xlabel(f"share attacked by {attack}")
-        ax.yaxis.label.set_size("small")
+        by_net = found.pivot(index="ratio", columns="estimator", values=column)[[*DEFENCES]]
+        by_net.plot(ax=ax, marker="o", legend=False, xlabel=f"share attacked by {attack}")
+        ax.set_ylabel(column.replace("_", " "), size="small")
         ax.label_outer()
 fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
 

@@ -48,11 +48,12 @@ from skorch.helper import predefined_split
 from torch import nn
 
 from pa_select import class_scores, robustness_curve
-from pa_select.assessment import invariance
 from pa_select.pairing import LabelPairing
-from pa_select.scores import LayerFeatures
+from pa_select.shifts import TransformShift
 from papers.datasets import FACTOR_LADDERS, factor_images
+from papers.layer_features import LayerFeatures
 from papers.learners import ERMNet, IRMNet, LISANet
+from papers.measures import feature_columns, invariance
 
 parser = argparse.ArgumentParser(description="Three learners on a ladder of shifts")
 parser.add_argument("--seeds", type=int, default=3, help="splits and trainings, at least 2")
@@ -171,23 +172,25 @@ def unit(seed):
     pairs = LabelPairing(seed)(same[0], different[0], labels[test], labels[other])
     everything = np.arange(len(test))
     features = {name: LayerFeatures(net, "features") for name, net in nets.items()}
-    curves = {
-        experiment: robustness_curve(
+    curves = {}
+    for experiment, views, a, b in (
+        ("5a", same, everything, everything),
+        ("5b", different, pairs.a, pairs.b),
+    ):
+        rows, y = same[0][a], labels[test][a]
+        shift = TransformShift(lambda X, power, views=views, b=b: views[int(power)][b])
+        curve = robustness_curve(
             nets,
-            same[0][a],
-            labels[test][a],
-            features=features,
-            shift=lambda X, power, views=views, b=b: views[int(power)][b],
+            rows,
+            y,
+            shift=shift,
             powers=RUNGS,
             ratios=RATIOS,
             prior="uniform",
             random_state=seed,
-        ).table
-        for experiment, views, a, b in (
-            ("5a", same, everything, everything),
-            ("5b", different, pairs.a, pairs.b),
         )
-    }
+        of_features = feature_columns(curve, nets, rows, y, shift=shift, features=features)
+        curves[experiment] = curve.table | of_features
     confidence = [
         [softmax(class_scores(net, same[j])[0].numpy(), axis=1).max(1).mean() for j in range(6)]
         for net in nets.values()

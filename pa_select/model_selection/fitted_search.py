@@ -198,7 +198,7 @@ class FittedSearchMixin:
         return summary(self)
 
     def report(self, path: str | os.PathLike[str] | None = None) -> str | None:
-        """Write a page for readers who do not program: what was asked, chosen and expected.
+        """Write a page for readers who do not program: what was chosen, and how sure it is.
 
         Parameters
         ----------
@@ -208,13 +208,16 @@ class FittedSearchMixin:
         Returns
         -------
         str or None
-            The page, if no file is written. It is self-contained, can be printed, and runs no
-            script.
+            The page, if no file is written: what to use, the expected score with its range, who
+            votes in a committee, the candidates, and what was warned of. It is self-contained, and
+            runs no script.
 
         Raises
         ------
         sklearn.exceptions.NotFittedError
             If the search is not fitted.
+        ImportError
+            If pandas is not installed.
         OSError
             If the file cannot be written.
 

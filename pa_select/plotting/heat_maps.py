@@ -13,8 +13,9 @@ from pa_select.plotting.axes import AGREEMENT, SLANTED, Display, check_kind, pyp
 from pa_select.utils.typing import Array, Axes, Floats, Matrix
 
 if TYPE_CHECKING:
-    from pa_select.agreement import AgreementMatrix
     from papers.measures import RankCorrelation
+
+    from pa_select.agreement import AgreementMatrix
 
 # Correlations with a smaller p-value are marked.
 _LEVEL = 0.05

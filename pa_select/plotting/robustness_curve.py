@@ -22,7 +22,7 @@ from pa_select.plotting.axes import (
 from pa_select.utils.typing import Axes, Floats, HasArray, Prior, Vector
 
 if TYPE_CHECKING:
-    from pa_select.assessment import RobustnessCurve
+    from pa_select.shifts import RobustnessCurve
 
 #: The two variables that can be the horizontal axis, each with the other one.
 _OTHER = {"ratio": "power", "power": "ratio"}
@@ -48,10 +48,6 @@ LABELS = {
     "relative_log_loss_gap": "increase of the log-loss\n(share of that before)",
     "kl": "divergence of the posteriors (nats)",
     "wasserstein": "distance of the posteriors (0 to 1)",
-    "cosine_similarity": "cosine similarity of the features",
-    "mmd": "maximum mean discrepancy\nof the features",
-    "frechet": "Fréchet distance of the features",
-    "centroid_distance": "distance of the features' means",
 }
 # The columns with standard errors whose name is not that of the column and "_se".
 _ERRORS = {
@@ -169,7 +165,7 @@ class RobustnessCurveDisplay(Display):
             As in `plot`.
         """
         pyplot()
-        from pa_select.assessment import RobustnessCurve
+        from pa_select.shifts import RobustnessCurve
 
         check_kind(result, RobustnessCurve)
         return cls(**_cut(result, column, x, at)).plot(ax, **kwargs)
@@ -338,7 +334,7 @@ def _cut(
     other = _OTHER[x]
     points, panels = np.argsort(lists[x]), np.argsort(lists[other])
     if at:
-        from pa_select.assessment.robustness_curve import one_of
+        from pa_select.shifts.robustness_curve import one_of
 
         value = one_of(lists[other].tolist(), at[other], f"at[{other!r}]")
         panels = panels[lists[other][panels] == value]

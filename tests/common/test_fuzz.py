@@ -309,37 +309,40 @@ def saved(kind):
     return file.getvalue()
 
 
+# What is in a file, by its kind, and how the name of such a file ends.
 SAVED = {
     kind: saved(kind)
     for kind in ["npy", "npz", "csv", "ids"] + ["parquet"] * bool(find_spec("pyarrow"))
 }
+ENDS = {kind: f".{kind}" for kind in SAVED} | {"ids": ".csv"}
 
 
 @st.composite
 def files(draw):
-    """Sound files with a fault."""
-    content = bytearray(SAVED[draw(st.sampled_from(list(SAVED)))])
+    """Sound files with a fault, and how their names end."""
+    kind = draw(st.sampled_from(list(SAVED)))
+    content = bytearray(SAVED[kind])
     odd = st.sampled_from([b"-", b"9", b"O", b"nan", b",", b'"', b"\n"])
     for _ in range(draw(st.integers(0, 3))):
         at = draw(st.integers(0, len(content)))
         content[at : at + draw(st.integers(0, 2))] = draw(st.binary(max_size=2) | odd)
-    return bytes(content[: draw(st.none() | st.integers(0, len(content)))])
+    return ENDS[kind], bytes(content[: draw(st.none() | st.integers(0, len(content)))])
 
 
 FLAGS = st.lists(st.sampled_from(["--json", "--probabilities", "--header", "--no-header"]))
 
 
 @examples(50)
-@given(contents=st.tuples(files(), files(), st.none() | files()), flags=FLAGS)
+@given(contents=st.tuples(files(), files()), flags=FLAGS)
 def test_the_command_refuses_what_it_cannot_use(contents, flags, tmp_path_factory):
-    names = [str(tmp_path_factory.getbasetemp() / name) for name in ("one", "two", "labels")]
-    for name, content in zip(names, contents, strict=True):
-        with open(name, "wb") as file:
-            file.write(content or b"")
-    arguments = [*names[:2], *(["--labels", names[2]] if contents[2] else []), *flags]
+    arguments = []
+    for name, (end, content) in zip(("one", "two"), contents, strict=True):
+        path = tmp_path_factory.getbasetemp() / f"{name}{end}"
+        path.write_bytes(content)
+        arguments.append(f"{path}:a" if end == ".npz" else str(path))
     out, error = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(error):
-        status, _ = outcome(lambda: main(["score", *arguments]))
+        status, _ = outcome(lambda: main(["score", *arguments, *flags]))
     assert (status, bool(out.getvalue())) in [(0, True), (2, False)]
     lines = error.getvalue().splitlines()
     if status:

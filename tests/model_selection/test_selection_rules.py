@@ -8,8 +8,8 @@ import pytest
 from sklearn.base import clone
 
 from pa_select import GuardedSelection, PASearchCV, within_one_standard_error
-from pa_select.model_selection import DataKind
 from pa_select.model_selection.choice import make_rule
+from pa_select.model_selection.kinds.kind import DataKind
 from pa_select.model_selection.kinds.pairs import PairedObjects
 from pa_select.model_selection.kinds.views import Views
 from pa_select.model_selection.rules import (

@@ -19,8 +19,8 @@ from torch import nn
 
 from pa_select import PAScoring, PASearchCV, class_scores, posterior_agreement
 from pa_select.pairing import NearestPairing
-from pa_select.scores import LayerFeatures
 from papers.datasets import WILDSData
+from papers.layer_features import LayerFeatures
 
 N = 60
 RNG = np.random.default_rng(0)

@@ -196,7 +196,7 @@ class WILDSData(SharedEnvironment):
         extractor : torch.nn.Module, fitted skorch net, fitted transformer or callable
             A module runs in evaluation mode without gradients and is left unchanged. A
             transformer gets arrays with one row for each input. A callable gets the batch as
-            torch collates it (a tensor, a list of texts). `pa_select.scores.LayerFeatures`
+            torch collates it (a tensor, a list of texts). `papers.layer_features.LayerFeatures`
             extracts a layer of a module.
         batch_size : int, default=256
             Number of rows per call.

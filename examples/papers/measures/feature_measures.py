@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.spatial.distance import cdist
 from sklearn.utils import check_random_state
 
 from pa_select.scores.features import features_of
+from pa_select.shifts import RobustnessCurve
+from pa_select.shifts.transform import as_shift
 from pa_select.utils.arrays import check_column
-from pa_select.utils.typing import Floats, Labels, Rows
+from pa_select.utils.typing import Array, Floats, Labels, Rows
 
 # So many rows, always the same ones, are compared by the maximum mean discrepancy, whose cost is
 # quadratic.
@@ -45,8 +48,8 @@ def feature_discrepancy(features_a: Rows, features_b: Rows) -> FeatureDiscrepanc
     Parameters
     ----------
     features_a, features_b : array-like of shape (n, n_features)
-        Representations of the same rows in two environments, for example from a
-        `LayerFeatures`.
+        Representations of the same rows in two environments, for example outputs of a
+        layer.
 
     Returns
     -------
@@ -73,7 +76,7 @@ def feature_discrepancy(features_a: Rows, features_b: Rows) -> FeatureDiscrepanc
     Examples
     --------
     >>> import numpy as np
-    >>> from pa_select.assessment import feature_discrepancy
+    >>> from papers.measures import feature_discrepancy
     >>> features = np.random.default_rng(0).normal(size=(300, 4))
     >>> found = feature_discrepancy(features, features + 1)
     >>> round(found.frechet, 6), round(found.centroid_distance, 6)
@@ -93,6 +96,50 @@ def feature_discrepancy(features_a: Rows, features_b: Rows) -> FeatureDiscrepanc
         frechet=_frechet(a, b),
         centroid_distance=float(np.linalg.norm(a.mean(0) - b.mean(0))),
     )
+
+
+def feature_columns(
+    curve: RobustnessCurve,
+    estimators: Mapping[str, Any],
+    X: Rows,
+    y: Labels | None = None,
+    *,
+    shift: Any,
+    features: Mapping[str, Callable[[Any], Any]],
+) -> dict[str, Array]:
+    """Return the discrepancies of the features for each row of a robustness curve's table.
+
+    Parameters
+    ----------
+    curve : RobustnessCurve
+        What `pa_select.robustness_curve` returned.
+    estimators : dict of str to object
+        The classifiers of the curve.
+    X, y, shift
+        As the curve was computed with. The rows are shifted again, so the shift must have a seed.
+    features : dict of str to callable
+        The features of rows for each estimator, for example a `pa_select.scores.LayerFeatures`.
+
+    Returns
+    -------
+    dict of str to ndarray of shape (n_rows,)
+        The columns "cosine_similarity", "mmd", "frechet" and "centroid_distance".
+    """
+    shift = as_shift(shift)
+    before = {name: features_of(X, features[name], "X") for name in estimators}
+    found = {}
+    for power in curve.powers:
+        moved = None if shift._aimed else shift(X, y, power=power)
+        for name, estimator in estimators.items():
+            rows = (moved or shift(X, y, estimator=estimator, power=power)).X
+            after = features_of(rows, features[name], "X")
+            for ratio in curve.ratios:
+                reached = curve._samples.replaced(name, power, ratio)[:, None]
+                mixed = np.where(reached, after, before[name])
+                found[name, power, ratio] = feature_discrepancy(before[name], mixed)
+    keys = zip(*(curve.table[name] for name in ("estimator", "power", "ratio")), strict=True)
+    columns = np.array([found[key] for key in keys])
+    return dict(zip(FeatureDiscrepancy._fields, columns.T, strict=True))
 
 
 class Invariance(NamedTuple):
@@ -153,7 +200,7 @@ def invariance(features_a: Rows, features_b: Rows, y: Labels) -> Invariance:
     Examples
     --------
     >>> import numpy as np
-    >>> from pa_select.assessment import invariance
+    >>> from papers.measures import invariance
     >>> rng = np.random.default_rng(0)
     >>> y = rng.integers(0, 2, 200)
     >>> features = np.column_stack([5.0 * y, rng.normal(size=200)])

@@ -12,17 +12,14 @@ import numpy as np
 from scipy.special import log_softmax, rel_entr
 
 from pa_select.agreement import PosteriorAgreement
-from pa_select.agreement.inputs.suspicious_scores import share_of_one_class
 from pa_select.agreement.inputs.validation import is_raise
 from pa_select.agreement.posterior_agreement import agreements
 from pa_select.agreement.standard_errors import standard_error
-from pa_select.assessment.feature_measures import feature_discrepancy
 from pa_select.scores.class_scores import comparable_scores
-from pa_select.scores.features import features_of
-from pa_select.shifts import Shift, Shifted, shifted_rows
+from pa_select.shifts.shift import Shift, Shifted
 from pa_select.utils.arrays import look_like_probabilities
 from pa_select.utils.messages import named_error, warn_caller
-from pa_select.utils.typing import Array, Floats, Index, Ints, Mask, Prior, RandomState, Rows
+from pa_select.utils.typing import Array, Floats, Index, Ints, Mask, Prior, Rows
 
 # Largest number of scores that are solved at once, which bounds the memory.
 _SCORES_AT_ONCE = 1 << 23
@@ -35,23 +32,20 @@ class Outputs(NamedTuple):
     """The scores of one sample, with what is derived from them.
 
     `log_posterior` has the logs of the posteriors at inverse temperature 1, `predicted` the
-    columns of the predicted classes, and `features` those of the rows; no columns if they are not
-    compared.
+    columns of the predicted classes.
     """
 
     scores: Floats
     log_posterior: Floats
     predicted: Index
-    features: Floats
 
     @classmethod
-    def of(cls, scores: Any, features: Floats | None = None) -> Outputs:
+    def of(cls, scores: Any) -> Outputs:
         """Derive posteriors and predictions from scores of any type."""
         if hasattr(scores, "detach"):
             scores = scores.detach().cpu().double().numpy()
         values: Floats = np.asarray(scores, dtype=np.float64)
-        features = np.empty((len(values), 0)) if features is None else features
-        return cls(values, log_softmax(values, axis=1), values.argmax(1), features)
+        return cls(values, log_softmax(values, axis=1), values.argmax(1))
 
     def losses(self, y: Index) -> Floats:
         """Return the log-loss of each row in nats; `y` has the columns of the labels."""
@@ -59,17 +53,12 @@ class Outputs(NamedTuple):
         return losses
 
     def mixed(self, other: Outputs, replaced: Mask) -> Outputs:
-        """Return the outputs with some rows replaced by those of another sample.
-
-        The features are those of all rows of the other sample. They are large, and mixed only
-        where they are compared, since the outputs of all powers and ratios are held at once.
-        """
+        """Return the outputs with some rows replaced by those of another sample."""
         rows = replaced[:, None]
         return Outputs(
             np.where(rows, other.scores, self.scores),
             np.where(rows, other.log_posterior, self.log_posterior),
             np.where(replaced, other.predicted, self.predicted),
-            other.features,
         )
 
 
@@ -78,8 +67,8 @@ class Samples:
     """Each estimator's outputs before and after shifts, with the settings of their comparison."""
 
     before: dict[str, Outputs]
-    order: str
-    random_state: RandomState
+    #: The rows in the order in which the shift reaches them; None: by their norm.
+    order: Index | None
     prior: Prior
     #: Other arguments of `posterior_agreement`, among them ``error_score`` and ``groups``.
     options: dict[str, Any]
@@ -96,7 +85,6 @@ class Samples:
         y: Array | None,
         shift: Shift,
         powers: Sequence[float],
-        features: Mapping[str, Any] | None,
         verbose: int,
     ) -> None:
         """Shift the rows for every estimator at every power, and keep the outputs."""
@@ -108,10 +96,7 @@ class Samples:
                 with self.isolated(name, [power]):
                     result = moved or shift(X, y, estimator=estimator, power=power)
                     scores, _ = comparable_scores(estimator, result.X)
-                    of_rows = None
-                    if features is not None:
-                        of_rows = features_of(result.X, features[name], "X")
-                    self.after[name, power] = Outputs.of(scores, of_rows)
+                    self.after[name, power] = Outputs.of(scores)
                     self.shifted[name, power] = result._replace(X=None)
                 n_done += 1
                 if verbose:
@@ -153,14 +138,17 @@ class Samples:
             raise named_error(error, f"estimators: {name}") from error
 
     def replaced(self, name: str, power: float, ratio: float) -> Mask:
-        """Return which rows the shift reaches at a ratio."""
-        shifted, norm = self.shifted[name, power], None
-        if self.order == "norm":
+        """Return which rows the shift reaches at a ratio, and at every higher one."""
+        shifted, rows = self.shifted[name, power], self.order
+        if rows is None:
             norm = shifted.norm
             if shifted.success is not None:
                 # A failed attack leaves the row where it was; such rows come last.
                 norm = np.where((norm == 0) & ~shifted.success, np.inf, norm)
-        return shifted_rows(len(shifted.norm), ratio, norm, self.random_state)
+            rows = np.argsort(norm, kind="stable")
+        reached = np.zeros(len(rows), dtype=bool)
+        reached[rows[: round(ratio * len(rows))]] = True
+        return reached
 
     def pair(self, name: str, power: float, ratio: float) -> tuple[Outputs, Outputs]:
         """Return one estimator's outputs before the shift and under it."""
@@ -191,9 +179,7 @@ class Samples:
         for (name, power, _), result in zip(keys, results, strict=True):
             if result.failure is not None:
                 self.failures[name, power] = RuntimeError(result.failure)
-        if isinstance(self.prior, str) and self.prior == "uniform":
-            _warn_of_one_class([name for name, *_ in keys], results)
-        else:
+        if not (isinstance(self.prior, str) and self.prior == "uniform"):
             uniform = self.solve(pairs, "uniform")
         rows = []
         for (name, *_), result, papers in zip(keys, results, uniform, strict=True):
@@ -214,11 +200,11 @@ class Samples:
 
 
 def curve_table(
-    samples: Samples, keys: list[Key], columns: Mapping[str, Any], chosen: Sequence[str], n: int
+    samples: Samples, keys: list[Key], labels: Mapping[str, Any], chosen: Sequence[str], n: int
 ) -> dict[str, Array]:
     """Return the columns of the chosen metrics, with nan where an estimator failed.
 
-    `columns` has the column of each row's label in an estimator's scores; `n` rows were shifted.
+    `labels` has the column of each row's label in an estimator's scores; `n` rows were shifted.
     """
     samples.check_some_are_left(samples.after)
     scored = [key for key in keys if key[:2] in samples.after]
@@ -226,7 +212,7 @@ def curve_table(
     if "agreement" in chosen:
         agreement = samples.agreement_columns(scored)
     rows = {
-        key: _measures(samples, key, columns[key[0]], chosen, measures)
+        key: _measures(samples, key, labels[key[0]], chosen, measures)
         for key, measures in zip(scored, agreement, strict=True)
     }
     names = next(iter(rows.values()))
@@ -267,9 +253,6 @@ def _measures(
     if "log_loss" in chosen:
         relative = quotient(means["log_loss_gap"], float(before.losses(y).mean()))
         means["relative_log_loss_gap"] = relative
-    if "features" in chosen:
-        features = np.where(replaced[:, None], after.features, before.features)
-        means |= feature_discrepancy(before.features, features)._asdict()
     # A reader looks for the accuracies first.
     first = [column for column in ("clean_accuracy", "shifted_accuracy") if column in means]
     return {
@@ -311,28 +294,10 @@ def quotient(part: float, whole: float) -> float:
 
 def _warn_of_probabilities(before: Mapping[str, Outputs]) -> None:
     """Warn of modules that return probabilities, which would be read as logits."""
-    names = [
-        name for name, outputs in before.items() if any(look_like_probabilities(outputs.scores))
-    ]
+    names = [name for name, of in before.items() if any(look_like_probabilities(of.scores))]
     if names:
         warn_caller(
             f"estimators: {', '.join(names)}: expected logits or log-probabilities, got rows of "
             "non-negative numbers that sum to 1. They look like probabilities, but are read as "
             "logits. Let the module return the logits, or the logarithm of its probabilities."
-        )
-
-
-def _warn_of_one_class(names: Sequence[str], results: Sequence[PosteriorAgreement]) -> None:
-    """Warn of estimators that score high because they predict nearly always the same class."""
-    pairs = zip(names, results, strict=True)
-    constant = [
-        name
-        for name, result in pairs
-        if result.source is not None and share_of_one_class(result.source) is not None
-    ]
-    if constant:
-        warn_caller(
-            f"estimators: {', '.join(dict.fromkeys(constant))}: nearly all predictions, before "
-            "and under the shift, are of one class. With prior='uniform' this gives the highest "
-            "possible agreement, log(n_classes). Rank models with prior='marginal'."
         )

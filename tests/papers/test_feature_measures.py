@@ -7,9 +7,12 @@ import pytest
 from scipy.linalg import sqrtm
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import rbf_kernel
 
-from pa_select.assessment import feature_discrepancy, invariance
+from pa_select import robustness_curve
+from pa_select.shifts import FGSM, GaussianNoise
+from papers.measures import feature_columns, feature_discrepancy, invariance
 
 DIGITS, LABELS = load_digits(return_X_y=True)
 A = DIGITS[:400][:, DIGITS[:400].std(0) > 1][:, :32]  # without the dark corners
@@ -50,6 +53,22 @@ def test_large_samples_are_thinned_always_the_same_way():
     one, two = (feature_discrepancy(*large) for _ in range(2))
     assert one == two
     assert one.mmd == pytest.approx(feature_discrepancy(A, B).mmd, rel=0.2)
+
+
+@pytest.mark.parametrize("shift", [GaussianNoise(), FGSM()], ids=["noise", "attack"])
+def test_the_columns_are_those_of_the_rows_of_a_curve(shift):
+    models = {str(c): LogisticRegression(C=c, max_iter=500).fit(A, LABELS[:400]) for c in (1, 9)}
+    features = {name: model.decision_function for name, model in models.items()}
+    how = {"shift": shift, "powers": [0.5, 2], "ratios": [0.0, 1.0]}
+    X, y = A[:50], LABELS[:50]
+    curve = robustness_curve(models, X, y, metrics="agreement", **how)
+    columns = feature_columns(curve, models, X, y, shift=shift, features=features)
+    assert columns["frechet"][::2] == pytest.approx(0, abs=1e-6)
+    for i, (name, power) in enumerate((m, p) for m in models for p in (0.5, 2)):
+        shifted = shift(X, y, estimator=models[name], power=power).X
+        found = feature_discrepancy(*(features[name](rows) for rows in (X, shifted)))
+        for column, value in found._asdict().items():
+            assert columns[column][2 * i + 1] == pytest.approx(value)
 
 
 def test_invariance_is_that_of_the_leading_components():

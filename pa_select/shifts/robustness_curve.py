@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Literal
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from pa_select.agreement import PosteriorAgreement
-from pa_select.agreement.inputs.validation import (
-    check_groups,
-    check_prior,
-    is_raise,
-)
-from pa_select.assessment.shifted_outputs import Outputs, Samples, curve_table
+from pa_select.agreement.inputs.validation import check_groups, check_prior
 from pa_select.scores.class_scores import columns_of, comparable_scores
-from pa_select.scores.features import features_of
-from pa_select.shifts import as_shift
-from pa_select.utils.arrays import check_column, check_tol
+from pa_select.shifts.numeric_rows import seeded
+from pa_select.shifts.shifted_outputs import Outputs, Samples, curve_table
+from pa_select.shifts.transform import as_shift
+from pa_select.utils.arrays import check_column
 from pa_select.utils.estimators import named_estimators
 from pa_select.utils.frames import check_row_order
 from pa_select.utils.messages import optional_import
@@ -33,7 +28,6 @@ from pa_select.utils.typing import (
     Estimators,
     Frame,
     Groups,
-    Index,
     Labels,
     Prior,
     RandomState,
@@ -41,7 +35,8 @@ from pa_select.utils.typing import (
     Vector,
 )
 
-_METRICS = ("agreement", "accuracy", "log_loss", "posterior", "features")
+# Each metric, and whether it needs labels.
+_METRICS = {"agreement": False, "accuracy": True, "log_loss": True, "posterior": False}
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,9 +53,8 @@ class RobustnessCurve:
         Powers of the shift, and shares of the rows that it reached.
     prior : {"uniform", "marginal"} or array-like
         The class prior of the agreement.
-    columns : dict of str to ndarray of shape (n,), or None
-        The column of each row's label in an estimator's scores, as `decompose` takes it;
-        None without labels.
+    failures : dict of (str, float) to str
+        Why rows of the table are nan, by estimator and power.
     """
 
     table: dict[str, Array]
@@ -68,7 +62,6 @@ class RobustnessCurve:
     powers: list[float]
     ratios: list[float]
     prior: Prior
-    columns: dict[str, Index | None] = field(repr=False)
     _samples: Samples = field(repr=False)
 
     @property
@@ -105,7 +98,7 @@ class RobustnessCurve:
     def agreement(
         self, estimator: str | None = None, power: float | None = None, ratio: float = 1.0
     ) -> PosteriorAgreement:
-        """Compute the agreement of one row again, for a decomposition, confidence or bootstrap.
+        """Compute the agreement of one row again, for an interval or a comparison.
 
         Parameters
         ----------
@@ -143,7 +136,6 @@ def robustness_curve(
     powers: float | Vector | None = None,
     ratios: float | Vector = (1.0,),
     metrics: str | Sequence[str] = "all",
-    features: Any = None,
     order: Literal["random", "norm"] = "random",
     prior: Prior = "marginal",
     tol: float = 1e-6,
@@ -173,11 +165,8 @@ def robustness_curve(
     ratios : float or sequence of float, default=(1.0,)
         Shares of the rows that the shift reaches, in [0, 1].
     metrics : "all" or sequence of str, default="all"
-        Some of "agreement", "accuracy" and "log_loss" (which need `y`), "posterior" and
-        "features" (which needs `features`). "all": all metrics whose arguments are given.
-    features : callable, fitted transformer or dict of str to these, default=None
-        Computes the features of rows, for example a `LayerFeatures`; a dict has one for each
-        estimator.
+        Some of "agreement", "accuracy" and "log_loss" (which need `y`) and "posterior". "all":
+        all of them, without `y` the first and the last.
     order : {"random", "norm"}, default="random"
         Which rows are shifted if a ratio is below 1: random ones, or those that the shift
         moves least, as in the paper. Rows on which an attack failed come last.
@@ -223,9 +212,7 @@ def robustness_curve(
         - log_loss, of softmax(scores), in nats: "log_loss", "log_loss_gap", both with "_se",
           and "relative_log_loss_gap";
         - posterior: "kl" (mean divergence KL(unshifted || shifted), in nats) and "wasserstein"
-          (mean distance if all classes are at distance 1, in [0, 1]), both with "_se";
-        - features: "cosine_similarity", "mmd", "frechet" and "centroid_distance", see
-          `feature_discrepancy`.
+          (mean distance if all classes are at distance 1, in [0, 1]), both with "_se".
 
     Raises
     ------
@@ -238,7 +225,6 @@ def robustness_curve(
     UserWarning
         If an estimator failed.
         If the outputs of a module look like probabilities: they are read as logits.
-        With ``prior="uniform"``, if an estimator predicts nearly always the same class.
 
     Notes
     -----
@@ -276,55 +262,40 @@ def robustness_curve(
     """
     named = named_estimators(estimators)
     shift = as_shift(shift)
-    strengths = _numbers([getattr(shift, shift._power)] if powers is None else powers, "powers")
+    strengths = _listed(getattr(shift, shift._power) if powers is None else powers)
     for strength in strengths:
         shift._check_power(strength, shift._power if powers is None else "powers")
-    shares = _numbers(ratios, "ratios")
+    shares = _listed(ratios)
     if any(not 0 <= share <= 1 for share in shares):
         raise ValueError(f"ratios: expected numbers in [0, 1], got {shares}.")
     if order not in ("random", "norm"):
         raise ValueError(f"order: expected 'random' or 'norm', got {order!r}.")
+    chosen = _chosen_metrics(metrics, y is not None)
     n = _num_samples(X)
     check_row_order(y, X, "y")
     y = None if y is None else check_column(y, n, "y")
     check_row_order(groups, X, "groups")
     codes = None if groups is None else check_groups(groups, n)
-    chosen = _select_metrics(metrics, y is not None, features is not None)
-    features_by_name = None
-    if "features" in chosen:
-        is_dict = isinstance(features, Mapping)
-        features_by_name = features if is_dict else dict.fromkeys(named, features)
-        if set(features_by_name) != set(named):
-            got = list(features_by_name)
-            raise ValueError(f"features: expected one for each of {list(named)}, got {got}.")
-    check_tol(tol)
-    is_raise(error_score)
-    few = _safe_indexing(X, np.arange(min(n, 2)))
     options = {"tol": tol, "device": device, "error_score": error_score, "groups": codes}
-    samples = Samples({}, order, random_state, prior, options)
-    columns: dict[str, Any] = dict.fromkeys(named)
+    # Drawn once, also with an instance, so that all estimators are shifted in the same rows.
+    rows = None if order == "norm" else seeded(random_state).permutation(n)
+    samples = Samples({}, rows, prior, options)
+    labels: dict[str, Any] = dict.fromkeys(named)
     for name, estimator in named.items():
-        of_rows = None
-        if features_by_name is not None:
-            of_rows = features_of(X, features_by_name[name], "X")
         # What is no fitted classifier is a wrong argument, not a failure.
         with samples.isolated(name, strengths, raised=(TypeError, NotFittedError)):
             scores, classes = comparable_scores(estimator, X)
-            columns[name] = None if y is None else columns_of(y, classes, name)
-            samples.before[name] = Outputs.of(scores, of_rows)
-        if name not in samples.before:
-            continue
-        check_prior(prior, len(classes))
-        if shift._aimed:
-            # Fail before the other work if the estimator, such as a forest, cannot be attacked.
-            shift(few, None if y is None else y[:2], estimator=estimator, power=strengths[0])
+            labels[name] = None if y is None else columns_of(y, classes, name)
+            samples.before[name] = Outputs.of(scores)
+        if name in samples.before:
+            check_prior(prior, len(classes))
     samples.check_some_are_left(samples.before)
     scorable = {name: named[name] for name in samples.before}
-    samples.compute(scorable, X, y, shift, strengths, features_by_name, verbose)
+    samples.compute(scorable, X, y, shift, strengths, verbose)
     keys = list(product(named, strengths, shares))
-    table = curve_table(samples, keys, columns, chosen, n)
+    table = curve_table(samples, keys, labels, chosen, n)
     samples.warn_of_failures(len(named))
-    return RobustnessCurve(table, list(named), strengths, shares, prior, columns, samples)
+    return RobustnessCurve(table, list(named), strengths, shares, prior, samples)
 
 
 def one_of(values: Sequence[Any], choice: Any, name: str) -> Any:
@@ -340,35 +311,20 @@ def one_of(values: Sequence[Any], choice: Any, name: str) -> Any:
     return choice
 
 
-def _numbers(values: float | Vector, name: str) -> list[float]:
-    """Return one number or several different numbers as a list."""
-    try:
-        array = np.atleast_1d(np.asarray(values, dtype=np.float64))
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"{name}: expected a number or several, got {values!r}.") from error
-    if array.ndim != 1 or not len(array) or np.isnan(array).any():
-        raise ValueError(f"{name}: expected a number or several, got {values!r}.")
-    if len(np.unique(array)) < len(array):
-        raise ValueError(f"{name}: expected different numbers, got {values!r}.")
-    listed: list[float] = array.tolist()
-    return listed
+def _listed(values: float | Vector) -> list[float]:
+    """Return one number or several as a list."""
+    numbers: list[float] = np.atleast_1d(np.asarray(values, dtype=np.float64)).tolist()
+    return numbers
 
 
-def _select_metrics(
-    metrics: str | Sequence[str], has_labels: bool, has_features: bool
-) -> list[str]:
+def _chosen_metrics(metrics: str | Sequence[str], has_labels: bool) -> list[str]:
     """Return the metrics asked for; "all" means those whose arguments are given."""
-    lacking = {} if has_labels else {"accuracy": "y", "log_loss": "y"}
-    if not has_features:
-        lacking["features"] = "features"
     if isinstance(metrics, str) and metrics == "all":
-        return [name for name in _METRICS if name not in lacking]
+        return [name for name, needs_y in _METRICS.items() if has_labels or not needs_y]
     named = [metrics] if isinstance(metrics, str) else list(metrics)
     if not named or not set(named) <= set(_METRICS):
-        raise ValueError(f"metrics: expected 'all' or some of {_METRICS}, got {metrics!r}.")
+        raise ValueError(f"metrics: expected 'all' or some of {(*_METRICS,)}, got {metrics!r}.")
     for name in named:
-        if name in lacking:
-            raise ValueError(
-                f"{lacking[name]}: expected a value for the metric {name!r}, got None."
-            )
+        if _METRICS[name] and not has_labels:
+            raise ValueError(f"y: expected a value for the metric {name!r}, got None.")
     return named

@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from pa_select import PASearchCV
-from pa_select.model_selection import checkpoint
+from pa_select.model_selection import evaluation
 
 X, Y = load_iris(return_X_y=True)
 CV = RepeatedStratifiedKFold(n_splits=2, n_repeats=2, random_state=0)
@@ -104,13 +104,6 @@ if __name__ == "__main__":
 """
 
 
-def test_verbose_says_how_many_fits_are_kept(tmp_path, capsys):
-    for n, said in ((2, "8 fits"), (3, "12 fits, of which 8 are kept in memory")):
-        grid = {"var_smoothing": GRID["var_smoothing"][:n]}
-        quick_search(GaussianNB(), grid, cv=CV, memory=tmp_path, verbose=1).fit(X, Y)
-        assert capsys.readouterr().out.endswith(f"totalling {said}\n")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_a_killed_search_goes_on(tmp_path, marks, n_jobs):
@@ -149,7 +142,7 @@ def test_what_cannot_be_pickled_is_an_error_before_any_fit(tmp_path, marks):
 
 def test_another_version_of_the_package_is_computed_anew(tmp_path, marks, monkeypatch):
     search = quick_search(Counting(str(marks)), {}, cv=CV, memory=tmp_path, refit=False).fit(X, Y)
-    monkeypatch.setattr(checkpoint, "__version__", "another")
+    monkeypatch.setattr(evaluation, "__version__", "another")
     search.fit(X, Y)
     assert n_fits(marks) == 4 + 4
 
