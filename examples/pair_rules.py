@@ -2,7 +2,7 @@
 Selection by unlabelled pairs: rules
 ====================================
 
-What ``plot_unlabelled_pairs.py`` and ``plot_two_spectrometers.py`` share: one search over the
+What ``study_unlabelled_pairs.py`` and ``plot_two_spectrometers.py`` share: one search over the
 candidates of a problem, whose numbers all rules read, and the choice of each rule.
 """
 

@@ -440,7 +440,7 @@ def _refuse_target(estimator: Any, params: Mapping[str, Any]) -> None:
             "target: expected objects that were measured at both sites, fit(X, y, paired=(X_a, "
             "X_b)), got unlabelled rows of one site. Such rows alone do not choose: on shifted "
             "data sets no rule that uses only them gained two standard errors over the "
-            "accuracy (examples/label_free_rules.py, docs/comparison.rst, "
+            "accuracy (examples/studies/label_free_rules.py, docs/comparison.rst, "
             "docs/figures/label_free_selection.csv)."
         )
 

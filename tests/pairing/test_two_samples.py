@@ -81,8 +81,6 @@ def test_rows_of_a_label_that_the_other_lacks_are_left_out():
     assert "of the first" in pairs.why
 
 
-
-
 def test_environments_against_a_reference():
     names = np.repeat(["u", "v", "w"], 40)
     pairs = pair_environments(names, LABELS[:120], 0, reference="v")

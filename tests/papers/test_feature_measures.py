@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from papers.measures import feature_columns, feature_discrepancy, invariance
 from scipy.linalg import sqrtm
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
@@ -13,6 +12,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from pa_select import robustness_curve
 from pa_select.shifts import FGSM, GaussianNoise
+from papers.measures import feature_columns, feature_discrepancy, invariance
 
 DIGITS, LABELS = load_digits(return_X_y=True)
 A = DIGITS[:400][:, DIGITS[:400].std(0) > 1][:, :32]  # without the dark corners

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_array_equal
-from papers.layer_features import LayerFeatures
 from scipy.spatial.distance import cdist
 from sklearn.datasets import load_digits
 
 from pa_select.pairing import NearestPairing
+from papers.layer_features import LayerFeatures
 
 A, B = np.split(load_digits().data[:200], 2)
 

@@ -4,8 +4,9 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
-from papers.shifts import ImpulseNoise, ShotNoise
 from sklearn.datasets import load_digits
+
+from papers.shifts import ImpulseNoise, ShotNoise
 
 DIGITS = load_digits().data[:600] / 16
 

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from papers.posteriors import confidence, decompose, entropy_change, generalization
 from scipy.special import entr, softmax
 
 from pa_select import posterior_agreement
+from papers.posteriors import confidence, decompose, entropy_change, generalization
 
 
 def draw(seed=0, n=150, k=4, noise=1.0):

@@ -5,9 +5,10 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import kendalltau
+
 from papers.measures import draw_correlations, rank_correlation
 from papers.measures.rank_correlation import _replicates
-from scipy.stats import kendalltau
 
 NAN, INF = np.nan, np.inf
 

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from numpy.testing import assert_allclose, assert_array_equal
-from papers.shifts import FMN
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
@@ -13,6 +12,7 @@ from pa_select import robustness_curve
 from pa_select.plotting import RobustnessCurveDisplay
 from pa_select.plotting.robustness_curve import LABELS
 from pa_select.shifts import GaussianNoise
+from papers.shifts import FMN
 
 X, Y = load_digits(return_X_y=True)
 X = X / 16

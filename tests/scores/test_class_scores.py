@@ -33,11 +33,11 @@ from skorch.exceptions import NotInitializedError
 from torch import nn
 
 from pa_select import PAScoring, class_scores, posterior_agreement, robustness_curve
-from papers.measures.sharpness import _outputs
 from pa_select.scores import align_classes
-from pa_select.shifts import FGSM, GaussianNoise, PGD
-from papers.shifts import FMN
+from pa_select.shifts import FGSM, PGD, GaussianNoise
 from papers.learners import ERMNet
+from papers.measures.sharpness import _outputs
+from papers.shifts import FMN
 
 X, Y = load_iris(return_X_y=True)
 X32 = X.astype(np.float32)

@@ -11,7 +11,6 @@ from helpers.nets import Module
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from papers.shifts import FMN
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_wine
 from sklearn.decomposition import PCA, TruncatedSVD
@@ -37,6 +36,7 @@ from torch import nn
 
 from pa_select.shifts import FGSM, PGD
 from pa_select.shifts.attacks.models import differentiable
+from papers.shifts import FMN
 
 DIGITS, LABELS = load_digits(return_X_y=True)
 DIGITS = (DIGITS / 16).astype(np.float32)

@@ -5,7 +5,6 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from papers.shifts import FMN
 from scipy.stats import entropy
 from sklearn.datasets import load_digits
 from sklearn.dummy import DummyClassifier
@@ -17,6 +16,7 @@ from sklearn.svm import SVC
 
 from pa_select import class_scores, compare_agreement, posterior_agreement, robustness_curve
 from pa_select.shifts import FGSM, GaussianNoise, TransformShift
+from papers.shifts import FMN
 
 X, Y = load_digits(return_X_y=True)
 X, Y = X / 16, np.array([f"digit {label}" for label in Y])

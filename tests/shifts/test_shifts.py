@@ -6,14 +6,12 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-import papers.shifts
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_allclose, assert_array_equal
-from papers.shifts import FMN, CharacterEdits, Corruption, ImpulseNoise, ShotNoise, WordEdits
 from scipy import sparse
 from scipy.ndimage import shift as ndimage_shift
 from sklearn.base import clone
@@ -21,6 +19,7 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
+import papers.shifts
 from pa_select import shifts as room
 from pa_select.shifts import (
     FGSM,
@@ -35,6 +34,7 @@ from pa_select.shifts import (
     Translate,
 )
 from pa_select.shifts.transform import as_shift
+from papers.shifts import FMN, CharacterEdits, Corruption, ImpulseNoise, ShotNoise, WordEdits
 
 DIGITS = load_digits().data[:600] / 16
 TEXTS = ["a film with heart", "dull", "", "one  of\nthe best "] * 5

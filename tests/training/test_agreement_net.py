@@ -5,7 +5,6 @@ import pytest
 import torch
 from helpers.nets import Linear
 from numpy.testing import assert_allclose, assert_array_equal
-from papers.learners import ERMNet
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV
@@ -17,6 +16,7 @@ from pa_select import PAEarlyStopping, PASearchCV, class_scores
 from pa_select.shifts import GaussianNoise
 from pa_select.training import AgreementNet, PosteriorAgreementLoss, SharedEnvironment
 from pa_select.training.pair_batches import PairBatches
+from papers.learners import ERMNet
 
 # The nets of these tests are hardly trained.
 pytestmark = pytest.mark.filterwarnings("ignore:pairs. expected the classes:UserWarning")

@@ -1,7 +1,5 @@
 """Objects whose two measurements do not belong together are noticed at every door."""
 
-import warnings
-
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
@@ -9,7 +7,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from pa_select import PASearchCV, SiteAdapter, expected_score
 from pa_select.command_line.command import main
-from pa_select.two_sites.paired_rows import compared_objects, doubts_of_pairing
+from pa_select.two_sites.paired_rows import doubts_of_pairing
 
 X, Y = load_digits(return_X_y=True)
 # Dim scans of another scanner, with noise.

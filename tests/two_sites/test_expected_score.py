@@ -1,7 +1,6 @@
 """The expected score at another site: against simulated truth, brute force and bad input."""
 
 import pickle
-import warnings
 from itertools import product
 
 import numpy as np
@@ -13,27 +12,21 @@ from scipy.optimize import minimize_scalar
 from scipy.sparse import csr_array
 from scipy.special import expit, log_softmax, logsumexp, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.datasets import load_wine
-from sklearn.ensemble import RandomForestClassifier
-from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
-from sklearn.metrics import get_scorer, log_loss, make_scorer, top_k_accuracy_score
+from sklearn.metrics import get_scorer, log_loss, make_scorer
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from pa_select import (
     PACommittee,
-    PAScorer,
     PASearchCV,
     expected_score,
     expected_scorer,
     new_site_interval,
 )
 from pa_select.scores.precomputed import RecordedClassifier
-from pa_select.two_sites import ExpectedScore, SiteAdapter
+from pa_select.two_sites import ExpectedScore
 from pa_select.two_sites.classification import Classification, calibrating_beta, class_bias
 from pa_select.two_sites.engine import expected_scores, shrunk_scores
 from pa_select.two_sites.paired_rows import aligned_pairs

@@ -16,7 +16,6 @@ from skorch.helper import SliceDataset, SliceDict
 from torch.utils.data import DataLoader, TensorDataset
 
 from pa_select import (
-    EpochSelector,
     PACommittee,
     PAEarlyStopping,
     PAScorer,
