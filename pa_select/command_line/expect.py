@@ -160,12 +160,7 @@ def run(options: argparse.Namespace, own_process: bool) -> int:
 
         from pa_select.scores.precomputed import RecordedClassifier
         from pa_select.two_sites.classification import Classification
-        from pa_select.two_sites.paired_rows import (
-            FEW_PAIRS,
-            compared_objects,
-            doubts_of_pairing,
-            hard_as_equal,
-        )
+        from pa_select.two_sites.paired_rows import FEW_PAIRS, doubts_of_pairing
         from pa_select.two_sites.trained import doubts_of_labels, of_outputs
 
     (first_a, first_b, first_val), *_ = tables.values()
@@ -183,13 +178,9 @@ def run(options: argparse.Namespace, own_process: bool) -> int:
             f"{names_b}: expected scores of other measurements, got those of {names_a}. If the "
             "objects were measured only once, the expected accuracy says nothing about b."
         )
-    # All models together say most of which object a row is. A copy of all rows may be large.
-    some = compared_objects(n_pairs)
-    all_a, all_b = (
-        np.hstack([hard_as_equal(x[side].values[some]) for x in tables.values()])
-        for side in (0, 1)
-    )
-    for message in doubts_of_pairing(all_a, all_b, first_a.name, first_b.name, some):
+    # All models together say most of which object a row is.
+    all_a, all_b = (np.hstack([x[side].values for x in tables.values()]) for side in (0, 1))
+    for message in doubts_of_pairing(all_a, all_b, first_a.name, first_b.name):
         output.warn(message)
     classes = np.arange(n_classes)
     of_a, of_b, of_val = (

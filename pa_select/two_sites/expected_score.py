@@ -11,19 +11,19 @@ import joblib
 import numpy as np
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import get_scorer
+from sklearn.utils.validation import _num_samples
 
 from pa_select.scores.class_scores import cached_for_only
 from pa_select.two_sites.paired_rows import (
     aligned_by_index,
     aligned_pairs,
     check_pairs,
-    warn_of_known_rows,
     warn_of_pairs,
 )
 from pa_select.two_sites.site_adapter import SiteAdapter, cross_adapted
 from pa_select.two_sites.trained import (
     ExpectedScore,
-    check_metric,
     doubt_of_few_labels,
     doubts_of_labels,
     estimates,
@@ -34,13 +34,12 @@ from pa_select.utils.arrays import (
     check_column,
     check_matrix,
     check_same_shape,
-    check_scoring_argument,
     labels_of,
     look_like_probabilities,
     rows_of_parts,
     stacked,
 )
-from pa_select.utils.estimators import SavedWithVersions, named_estimators
+from pa_select.utils.estimators import named_estimators
 from pa_select.utils.frames import check_columns
 from pa_select.utils.messages import warn_caller, warn_once_by
 from pa_select.utils.typing import (
@@ -225,7 +224,6 @@ def expected_score(
     :doc:`/paired` judges a new version of a model by class scores, and :doc:`/regressors` has
     regressors.
     """
-    check_scoring_argument(scoring)
     if estimators is None:
         given = X_a, X_b, X_val, y_val
         return _of_class_scores(*given, scoring, adapter, reference, groups, pair_groups)
@@ -246,8 +244,6 @@ def expected_score(
     )
     for message in [*warnings, *doubts_of_labels(expected, "X_val", "y_val")]:
         warn_caller(message)
-    advice = "If these objects are labelled, score their rows of X_b itself."
-    warn_of_known_rows(X_a, X_val, "X_a", "X_val", advice)
     _warn_of_adapters(estimators)
     several = isinstance(estimators, (Mapping, list, tuple))
     return expected if several else next(iter(expected.values()))
@@ -360,7 +356,7 @@ def _warn_of_adapters(estimators: Estimators) -> None:
 
 
 @dataclass(eq=False, repr=False)
-class ExpectedScorer(SavedWithVersions, BaseEstimator):
+class ExpectedScorer(BaseEstimator):
     """The scorer that `expected_scorer` makes, with its arguments as parameters."""
 
     X_a: Rows
@@ -380,7 +376,7 @@ class ExpectedScorer(SavedWithVersions, BaseEstimator):
     def __call__(self, estimator: Model, X: Rows, y: Labels | None = None) -> float:
         """Return the expected score of a fitted model; its labelled rows are X and y."""
         X = rows_of_parts(X)
-        y = check_metric(estimator, X, y, self.scoring)
+        y = check_column(labels_of(X, y, "X"), _num_samples(X), "y")
         X_a, X_b = self._rows()
         check_columns(X_a, X, "X_a")
         # A search scores hundreds of models: warnings come once.
@@ -394,9 +390,9 @@ class ExpectedScorer(SavedWithVersions, BaseEstimator):
 
     def _rows(self) -> tuple[Any, Any]:
         """Return the rows of both sites, adapted if they are to be; adapted ones are kept."""
-        X_a, X_b = stacked(self.X_a, "X_a"), stacked(self.X_b, "X_b")
         if self.adapter is None:
-            return X_a, X_b
+            return aligned_pairs(self.X_a, self.X_b)
+        X_a, X_b = stacked(self.X_a, "X_a"), stacked(self.X_b, "X_b")
         # The values, since a user may change rows or parameters in place.
         try:
             given = joblib.hash((X_a, X_b, self.adapter), coerce_mmap=True)
@@ -482,8 +478,9 @@ def expected_scorer(
     """
     if y:
         raise TypeError(f"expected_scorer: expected two samples, got {2 + len(y)} arguments.")
-    # Wrong pairs, or a wrong metric, would make every fold of a search fail.
-    check_scoring_argument(scoring)
+    # A wrong name, or wrong pairs, would make every fold of a search fail.
+    if isinstance(scoring, str):
+        get_scorer(scoring)  # scikit-learn says which names there are
     check_pairs(X_a, X_b, adapter=adapter)
     scorer = ExpectedScorer(X_a, X_b, scoring, adapter)
     scorer._rows()  # once, and not in every process of a search

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from papers.datasets import WILDSData
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 from skorch import NeuralNetClassifier
@@ -23,9 +24,8 @@ from pa_select import (
     posterior_agreement,
     robustness_curve,
 )
-from pa_select.training import SharedEnvironment
-from papers.datasets import WILDSData
 from pa_select.shifts import GaussianNoise
+from pa_select.training import SharedEnvironment
 
 A = np.arange(12.0).reshape(4, 3) % 5
 B = A[::-1].copy()

@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pa_select.training import SharedEnvironment
 from pa_select.shifts import (
     Drift,
     FeatureDropout,
@@ -13,6 +12,7 @@ from pa_select.shifts import (
     UniformNoise,
     mix,
 )
+from pa_select.training import SharedEnvironment
 
 pl = pytest.importorskip("polars")
 

@@ -14,13 +14,12 @@ from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import (
     BaggingClassifier,
     HistGradientBoostingClassifier,
-    IsolationForest,
     VotingClassifier,
 )
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import accuracy_score, f1_score, get_scorer, hinge_loss, make_scorer
+from sklearn.metrics import accuracy_score, f1_score, get_scorer, make_scorer
 from sklearn.model_selection import (
     GridSearchCV,
     KFold,
@@ -29,10 +28,9 @@ from sklearn.model_selection import (
     PredefinedSplit,
     StratifiedKFold,
 )
-from sklearn.multiclass import OneVsRestClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
