@@ -116,7 +116,9 @@ def expected_score(
         independent, and use Student's t for few groups.
     pair_groups : array-like of shape (n,), default=None
         The object of each pair, if objects have several, such as the image of each pixel. None:
-        every pair is an object of its own.
+        every pair is an object of its own. Then equal rows of X_a are refused if they are those of
+        more than a tenth of the objects, but for tables of few discrete values, in which half of
+        the columns tell fewer rows apart than all columns do. Class scores may be equal.
 
     Returns
     -------
@@ -128,25 +130,21 @@ def expected_score(
     TypeError
         If an estimator is neither a classifier nor a regressor, both kinds are given, the metric
         takes no sample weights, or needs probabilities that an estimator does not have (the
-        outputs of a torch module are logits), the targets of regressors are not numbers, the
-        pairs are a dict, or the rows of a Dataset cannot be stacked.
+        outputs of a torch module are logits), or the rows of a Dataset cannot be stacked.
     ValueError
         If X_a and X_b have different numbers of rows, other columns without an adapter, the same
-        values or no rows, values are missing that an estimator or the adapter does not take, a
-        label is missing, an estimator knows none of the labels, or `reference` is unknown or does
-        not know them all. If all labelled rows, or all pairs, are in one group. If a regressor
-        predicts several values, or one that is not finite, or the targets have no square.
+        values or no rows, or many rows of X_a are equal, as of an object that is given several
+        times, without `pair_groups`. If a label is missing, an estimator knows none of the labels,
+        or `reference` is unknown or does not know them all. If all labelled rows, or all pairs,
+        are in one group. If a regressor predicts several values, or one that is not finite.
 
     Warns
     -----
     UserWarning
-        If there are fewer than 20 pairs, the rows of X_a do not look like the labelled rows or are
-        among them, the two rows of a pair resemble each other no more than rows paired at random,
-        several pairs have the same object, the paired objects seem to have other classes than the
-        labelled rows, labelled rows have a class that an estimator lacks (they count as missed),
-        or an estimator predicts all labelled rows correctly, predicts them no better than chance,
-        or starts with a `SiteAdapter`. If scores of labels are -inf or absurdly low, a regressor
-        is clearly better at the other site, or an adapter gets as many columns with other names.
+        If there are fewer than 20 pairs, the two rows of a pair resemble each other no more than
+        rows paired at random, labelled rows have a class that an estimator lacks (they count as
+        missed), scores of labels are -inf, or an estimator predicts all labelled rows correctly,
+        predicts them no better than chance, or starts with a `SiteAdapter`.
 
     See Also
     --------
@@ -432,20 +430,15 @@ def expected_scorer(
     Raises
     ------
     ValueError
-        If `X_a` and `X_b` are not two measurements of the same objects. A search stops with the
-        reason at its first score if no candidate could have one: the metric does not take the
-        labels of the fold, the estimator is no classifier or has no probabilities that the metric
-        needs, or it takes the rows of the search but not those of the pairs, such as missing
-        values, or texts for numbers. If a parameter of the candidate may be the reason, only this
-        candidate is nan: one that is no number, and for rows that are not taken one that is no
-        text or switch either, such as a step of a pipeline.
+        If `X_a` and `X_b` are not two measurements of the same objects, or objects are given
+        several times. A candidate that cannot be scored raises, and ``error_score`` of the search
+        says what follows.
 
     Warns
     -----
     UserWarning
         As `expected_score` for the pairs. In a search the first of the warnings of a fold comes
-        once, such as that the paired objects seem to have other classes than the fold, or that the
-        fold has fewer labelled rows than twice the classes.
+        once, such as that the fold has fewer labelled rows than twice the classes.
 
     Notes
     -----

@@ -190,13 +190,13 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
         TypeError
             If `regressor` has no ``fit`` or no ``predict``.
         ValueError
-            If the rows are not numbers, the sites have other numbers of rows, or both have the
-            same columns in different orders.
+            If the sites have other numbers of rows, or both have the same columns in different
+            orders. The regressor refuses what it does not take, such as missing values.
 
         Warns
         -----
         UserWarning
-            If the rows seem to be in different orders, or some objects exchanged.
+            If the rows seem to be in different orders.
         """
         y = aligned_by_index(y, X, "X_a", "X_b")
         n, n_of_a = _num_samples(X), _num_samples(y)
@@ -238,8 +238,8 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
         sklearn.exceptions.NotFittedError
             If the adapter is not fitted.
         ValueError
-            If the rows are not numbers, have other columns than in ``fit``, or are not mapped to
-            the columns of the labelled site.
+            If the rows have other columns than in ``fit``, or are not mapped to the columns of
+            the labelled site.
         """
         check_is_fitted(self)
         check_columns(X, self._rows_b, "X", "X_b")
