@@ -11,7 +11,6 @@ import joblib
 import numpy as np
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.metrics import get_scorer
 from sklearn.utils.validation import _num_samples
 
 from pa_select.scores.class_scores import cached_for_only
@@ -34,6 +33,7 @@ from pa_select.utils.arrays import (
     check_column,
     check_matrix,
     check_same_shape,
+    check_scoring_argument,
     labels_of,
     look_like_probabilities,
     rows_of_parts,
@@ -472,8 +472,7 @@ def expected_scorer(
     if y:
         raise TypeError(f"expected_scorer: expected two samples, got {2 + len(y)} arguments.")
     # A wrong name, or wrong pairs, would make every fold of a search fail.
-    if isinstance(scoring, str):
-        get_scorer(scoring)  # scikit-learn says which names there are
+    check_scoring_argument(scoring)
     check_pairs(X_a, X_b, adapter=adapter)
     scorer = ExpectedScorer(X_a, X_b, scoring, adapter)
     scorer._rows()  # once, and not in every process of a search

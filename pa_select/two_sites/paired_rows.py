@@ -130,7 +130,8 @@ def refuse_repeated_objects(X_a: Rows, name: str) -> None:
         return
     rows = rows + 0.0  # 0.0 and -0.0 are the same number
     counts = Counter(map(bytes, rows)).values()
-    if sum(count > 1 for count in counts) <= _REPEATED * len(counts):
+    n_repeated = sum(count > 1 for count in counts)
+    if len(counts) == 1 or n_repeated <= _REPEATED * len(counts):
         return
     half = rows.shape[1] // 2
     parts = rows[:, :half], rows[:, half:], rows[:, ::2], rows[:, 1::2]

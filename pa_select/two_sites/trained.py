@@ -29,7 +29,7 @@ from pa_select.two_sites.score_of_units import (
     group_codes,
 )
 from pa_select.two_sites.site_adapter import cross_adapted
-from pa_select.utils.arrays import check_column, labels_of
+from pa_select.utils.arrays import check_column, check_scoring_argument, labels_of
 from pa_select.utils.estimators import named_estimators
 from pa_select.utils.frames import check_columns
 from pa_select.utils.typing import Adapter, Array, Estimators, Groups, Ints, Labels, Rows, Scorer
@@ -166,10 +166,7 @@ def _task(
     named: Mapping[str, Any], y: Array, scoring: str | Scorer | None
 ) -> tuple[Classification | Regression, Array, Scorer]:
     """Return what the engine asks of the estimators, their labels, and the scorer."""
-    if isinstance(scoring, (list, tuple, set, dict)):
-        raise TypeError(
-            f"scoring: expected one scorer, by name or callable, got a {type(scoring).__name__}."
-        )
+    check_scoring_argument(scoring)
     task: Classification | Regression = Classification()
     if _are_regressors(named):
         y = y.astype(np.float64)

@@ -49,7 +49,9 @@ DOORS = {
 }
 
 
-@pytest.mark.parametrize("door", [*SEARCHES.values(), of_class_scores], ids=str)
+@pytest.mark.parametrize(
+    "door", [*SEARCHES.values(), of_class_scores], ids=[*SEARCHES, "class scores"]
+)
 def test_rows_in_another_order_are_noticed(door):
     other = np.random.default_rng(1).permutation(40)
     with pytest.warns(UserWarning, match="rows that resemble each other no more than rows in a"):
