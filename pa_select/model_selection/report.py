@@ -690,8 +690,7 @@ class _Report:
             yield (
                 f"More objects make the expected {self.words} more exact: with {2 * n} measured "
                 f"{both} its standard error would be about {in_digits(twice)} instead of "
-                f"{in_digits(error)}, and with {4 * n} about {in_digits(four)}. The function "
-                "draw_objects of pa_select says which to measure."
+                f"{in_digits(error)}, and with {4 * n} about {in_digits(four)}."
             )
         else:
             yield (

@@ -34,7 +34,7 @@ def with_value(frame, value):
     return changed if isinstance(value, str) else changed.astype({"c": float})
 
 
-TEXT, GAP = with_value(FRAME, "0,5"), with_value(FRAME, np.nan)
+GAP = with_value(FRAME, np.nan)
 BOTH = {"pa": pa_scorer, "score": "accuracy"}
 
 
