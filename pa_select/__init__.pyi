@@ -32,7 +32,6 @@ from pa_select.training import PAScoring as PAScoring
 from pa_select.training import PosteriorAgreementLoss as PosteriorAgreementLoss
 from pa_select.two_sites import ExpectedScore as ExpectedScore
 from pa_select.two_sites import SiteAdapter as SiteAdapter
-from pa_select.two_sites import draw_objects as draw_objects
 from pa_select.two_sites import expected_score as expected_score
 from pa_select.two_sites import expected_scorer as expected_scorer
 from pa_select.two_sites import plan_pairs as plan_pairs

@@ -39,6 +39,13 @@ from torch import nn
 
 from pa_select import class_scores, robustness_curve
 from pa_select.shifts import PGD, Blur, GaussianNoise, TransformShift
+from papers.measures import (
+    draw_correlations,
+    norm_measures,
+    prediction_measures,
+    rank_correlation,
+    sharpness,
+)
 
 parser = argparse.ArgumentParser(description="Which measures predict what small nets lose")
 parser.add_argument("--nets", type=int, default=16, help="number of nets")

@@ -2,14 +2,12 @@
 Planning pairs
 ==============
 
-Two questions about unlabelled pairs, on the problems of ``study_unlabelled_pairs.py`` that have
+A question about unlabelled pairs, on the problems of ``study_unlabelled_pairs.py`` that have
 more than 250 rows beside the labelled ones. The classifier is a logistic regression.
 
-- `plan_pairs` predicts the standard error of the expected score, and the width of the interval,
-  that more pairs will have, and a search predicts its own standard error. How many times the later
-  ones are they? The first pairs are among the later ones.
-- By how much less does the expected change vary if `draw_objects` draws the objects, and not
-  chance alone?
+`plan_pairs` predicts the standard error of the expected score, and the width of the interval, that
+more pairs will have, and a search predicts its own standard error. How many times the later ones
+are they? The first pairs are among the later ones.
 
 ``--table FILE`` writes the table.
 """
@@ -30,10 +28,10 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from pa_select import PASearchCV, draw_objects, expected_score, plan_pairs
+from pa_select import PASearchCV, expected_score, plan_pairs
 
 MODEL = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=500))
-FIRST, LATER, N_DRAWS = (10, 20), (40, 100), 300
+FIRST, LATER = (10, 20), (40, 100)
 
 
 def planned(model, held, pairs, rng):
@@ -67,33 +65,20 @@ def planned_by_search(labelled, pairs, rng):
             }
 
 
-def spread(model, X_a, X_b, n, rng):
-    """Return the spread of the expected change of drawn objects, as a share of that by chance."""
-    posterior, moved = model.predict_proba(X_a), model.predict_proba(X_b).argmax(axis=1)
-    change = np.take_along_axis(posterior, moved[:, None], 1)[:, 0] - posterior.max(axis=1)
-    by_chance = [change[rng.permutation(len(change))[:n]].mean() for _ in range(N_DRAWS)]
-    drawn = [
-        change[draw_objects(model, X_a, n, random_state=seed)].mean() for seed in range(N_DRAWS)
-    ]
-    return np.std(drawn) / np.std(by_chance)
-
-
 def measure(name, seed):
-    """Return what is known of one problem."""
+    """Return the plans for one problem, with its name."""
     rng = np.random.default_rng([seed, *name.encode()])
     a, b, y = PROBLEMS[name](rng)
     labelled, rest = train_test_split(
         np.arange(len(y)), train_size=min(300, 2 * len(y) // 5), stratify=y, random_state=seed
     )
     if len(rest) <= 250:
-        return [], []
+        return []
     fitted = clone(MODEL).fit(a[labelled], y[labelled])
     held, pairs = rest[:150], rest[150:]
     plans = planned(fitted, (a[held], y[held]), (a[pairs], b[pairs]), rng)
-    shares = {n: spread(fitted, a[rest], b[rest], n, rng) for n in (20, 40)}
-    spreads = [{"problem": name, "drawn": n, "spread": share} for n, share in shares.items()]
     plans = [*plans, *planned_by_search((a[labelled], y[labelled]), (a[pairs], b[pairs]), rng)]
-    return plans, spreads
+    return [{"problem": name, **plan} for plan in plans]
 
 
 def line_of(values):
@@ -102,16 +87,13 @@ def line_of(values):
     return {"mean": values.mean(), "5 %": low, "median": middle, "95 %": high}
 
 
-def table_of(plans, spreads):
+def table_of(plans):
     """Return the means, and the ends of nine tenths of the cases."""
     lines = {}
     for n, some in plans.groupby("first pairs"):
         lines[f"{n} first pairs: predicted by later standard error"] = line_of(some["error"])
         lines[f"{n} first pairs: the same of a search"] = line_of(some["error of search"])
         lines[f"{n} first pairs: predicted less later width [points]"] = line_of(some["width"])
-    for n, some in spreads.groupby("drawn"):
-        words = f"{n} objects: spread of the expected change, by that of a random draw"
-        lines[words] = line_of(some.groupby("problem")["spread"].mean())
     return pd.DataFrame(lines).T.round(2).rename_axis("number")
 
 
@@ -123,8 +105,8 @@ if __name__ == "__main__":
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # few pairs
         found = [measure(name, seed) for name in PROBLEMS for seed in range(options.seeds)]
-    plans, spreads = (pd.DataFrame(sum(parts, [])) for parts in zip(*found, strict=True))
-    table = table_of(plans, spreads)
-    print(f"{spreads['problem'].nunique()} problems\n{table.to_string()}")
+    plans = pd.DataFrame(sum(found, []))
+    table = table_of(plans)
+    print(f"{plans['problem'].nunique()} problems\n{table.to_string()}")
     if options.table:
         table.to_csv(options.table)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -37,13 +37,6 @@ _LEAST = 1e-12
 # So many of the labelled rows are expected to have a label that says nothing of the scores. More
 # helps where labels or scores have tails, and costs a little with few rows of a good model.
 _LAPSES = 0.1
-# A label of a smaller probability, and so many times farther below the highest score than scores
-# usually are, is a lapse for sure. One of a smaller probability may be an error of a label: if all
-# others are predicted right, the posteriors are nearly certain.
-_ABSURD, _FAR = 1e-20, 10.0
-# So is one of several classes that tie at the lowest score, if it is so much less probable than a
-# lapse: a class that is not among the most probable ones.
-_CLEARLY = 1e-3
 # Inverse temperatures between which maxima are looked for, for scores of size 1.
 _BETAS = np.append(1e-12, np.logspace(-3, 3, 11))
 # Stands for the classifier when a scorer is made from its name.
@@ -105,17 +98,6 @@ class Classification:
         except Exception:  # the metric does not like these labels; it will say so for real ones
             return
 
-    def trials(self, y: Array, classes: Array) -> Iterator[RecordedClassifier]:
-        """Yield classifiers that predict the labels, and that miss every other row.
-
-        They are of these classes and those of the labels.
-        """
-        classes, n = np.unique(np.concatenate([y, classes])), len(y)
-        for missed in (0, np.arange(n) % 2):
-            columns = (np.searchsorted(classes, y) + missed) % len(classes)
-            posterior = np.eye(len(classes))[columns]
-            yield RecordedClassifier(classes, posterior, classes[columns], posterior)
-
     def score(self, scorer: Scorer, model: RecordedClassifier, y: Array) -> float:
         """Score a classifier on labelled rows."""
         scorer = taking_classes(scorer, model.classes)
@@ -135,11 +117,12 @@ class Classification:
         missed = 1 - 1 / len(bias)  # so many of them, if they are drawn at random
         return TemperatureAndBias(beta, bias, min(share / missed, 1.0) if share else 0.0)
 
-    def lapses(self, models: Outputs, y: Array, beta: float) -> Ints:
-        """Return the labelled rows whose label seems to say nothing of the scores."""
+    def lapses(self, models: Outputs, y: Array) -> Ints:
+        """Return the labelled rows whose label has the score -inf."""
         scores = np.concatenate([model.scores for model in models])
-        columns = columns_of(y, models[0].classes, "the candidate")
-        return lapses(scores, columns, beta)
+        return np.flatnonzero(
+            _without_score(scores, columns_of(y, models[0].classes, "the model"))
+        )
 
     def ensemble(self, posterior: Floats, member: RecordedClassifier) -> RecordedClassifier:
         """Return a mean posterior as a classifier; it is too uncertain, so it is calibrated."""
@@ -320,23 +303,6 @@ def calibrating_beta(scores: Floats, columns: Index, weight: Floats | None = Non
     return best / scale
 
 
-def lapses(scores: Floats, columns: Index, beta: float) -> Ints:
-    """Return the rows whose label has a probability so low that it is taken for a lapse."""
-    rows = np.arange(len(columns))
-    without, below = _without_score(scores, columns), scores.max(axis=1, keepdims=True) - scores
-    usual = below[np.isfinite(below) & (below > 0)]
-    if not 0 < beta < np.inf or not len(usual):
-        return np.flatnonzero(without)
-    posterior = calibrated(scores, beta)
-    n, n_classes = posterior.shape
-    low = scores[rows, columns] == scores.min(axis=1)
-    low &= (scores == scores.min(axis=1, keepdims=True)).sum(axis=1) > 1
-    is_far = below[rows, columns] > _FAR * np.median(usual)
-    limit = np.where(is_far, _ABSURD, 0.0)
-    limit[low] = max(_ABSURD, _CLEARLY * _LAPSES / (n * n_classes))
-    return np.flatnonzero(without | (posterior[rows, columns] < limit))
-
-
 def _without_score(scores: Floats, columns: Index) -> Mask:
     """Return which rows have a label of score -inf."""
     return np.isneginf(scores[np.arange(len(columns)), columns])
@@ -347,11 +313,10 @@ def doubt_of_lapses(rows: Ints, n: int, name: str) -> list[str]:
     if not len(rows):
         return []
     return [
-        f"{name}: expected a score of each row's label, got -inf or an absurdly low one in "
-        f"{len(rows)} of {n} rows, the first in row {rows[0]}. No temperature explains "
-        "them, and it ignores them. If only the largest probabilities are known, give each "
-        "missing class an equal part of the rest: log((1 - sum of the known ones) / number of "
-        "missing classes)."
+        f"{name}: expected a score of each row's label, got -inf in {len(rows)} of {n} rows, the "
+        f"first in row {rows[0]}. No temperature explains them, and it ignores them. If only the "
+        "largest probabilities are known, give each missing class an equal part of the rest: "
+        "log((1 - sum of the known ones) / number of missing classes)."
     ]
 
 

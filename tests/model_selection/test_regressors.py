@@ -346,7 +346,6 @@ def test_candidates_that_fail_do_not_change_the_others():
         ({"selection": "agreement"}, {}, ValueError, "selection: expected a rule that does not"),
         ({"selection": GuardedSelection()}, {}, ValueError, "selection: .* look at the agreement"),
         ({"refit": GuardedSelection()}, {}, ValueError, "refit: expected a rule that does not"),
-        ({"scoring": "accuracy"}, {}, ValueError, "scoring: expected a metric of numbers"),
         ({"reference": LogisticRegression()}, {}, TypeError, "reference: expected a regressor"),
         ({"reference": Ridge()}, {}, ValueError, "reference: expected a fitted regressor"),
         ({}, {"y": y.astype(str)}, TypeError, "y: expected numbers.*<U.*need a classifier"),

@@ -287,7 +287,7 @@ def test_a_dict_of_parts_points_to_slice_dict():
     model = net(InParts)
     with pytest.raises(TypeError, match=r"X: expected rows .*SliceDict\(\*\*X\)"):
         PASearchCV(model, {}, cv=2).fit(parts[0], LABELS, views=parts[0])
-    with pytest.raises(TypeError, match=r"paired.0.: expected the rows of one site.*SliceDict"):
+    with pytest.raises(TypeError, match=r"paired.0.: expected rows that .*SliceDict"):
         PASearchCV(model, {}, cv=2).fit(SliceDict(**parts[0]), LABELS, paired=tuple(parts[1:]))
 
 
