@@ -21,7 +21,6 @@ from pa_select import (
     PAScorer,
     PASearchCV,
     expected_score,
-    expected_scorer,
 )
 
 X, Y = shuffle(*load_wine(return_X_y=True), random_state=0)
@@ -172,13 +171,6 @@ def test_a_frozen_estimator_and_one_whose_set_params_returns_nothing_are_searche
     )
     for column in ("mean_test_score", "expected_score"):
         np.testing.assert_array_equal(silent.cv_results_[column], usual.cv_results_[column])
-
-
-@pytest.mark.parametrize("scorer", [pa_scorer, expected_scorer(A, B)])
-def test_a_threshold_cannot_be_tuned_by_a_score_of_posteriors(scorer):
-    with pytest.raises(AttributeError, match="_score_func"):
-        TunedThresholdClassifierCV(LogisticRegression(), scoring=scorer).fit(V, LABELS > 0)
-    GridSearchCV(LogisticRegression(), {}, scoring=clone(scorer, safe=False), cv=3).fit(V, LABELS)
 
 
 class Single(LogisticRegression):
