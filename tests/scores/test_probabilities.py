@@ -72,7 +72,6 @@ WRONG = [
     (P + 0j, {}, TypeError, "expected real numbers, got dtype complex128"),
     (np.ma.masked_equal(P, 1), {}, ValueError, "expected no masked values, got one in row 0"),
     ([[0.5, 0.5], [1]], {}, ValueError, "expected rows of equal length"),
-    (torch.tensor(P).to_sparse(), {}, TypeError, "expected a dense tensor"),
 ]  # fmt: skip
 
 

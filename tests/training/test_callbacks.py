@@ -411,7 +411,7 @@ def test_binary_tuples_parallel_and_probabilities():
         (PAScoring(SLICES, pairing="label"), {}, r"Give \(SliceDataset\(data, 0\), .* or data"),
         (PAScoring(PAIR, pairing="nearest"), {}, "pairing: expected 'identity', 'label'"),
         (PAScoring(PAIR, pairing=lambda *_: ([0], [999])), {}, "pairing: expected row numbers"),
-        (PAScoring((X, X.astype(float))), {}, r"environments\[1\]: .*astype"),
+        (PAScoring((X, X.astype(float))), {}, r"environments\[1\]: .* same dtype"),
         (PAScoring((X, X[:, :9])), {}, r"environments\[1\]: the net cannot score its rows"),
         (PAScoring(PAIR, prior="flat"), {}, "prior: expected 'uniform', 'marginal'"),
         (PAScoring(PAIR), {"iterator_valid__shuffle": True}, "iterator_valid__shuffle: expected"),

@@ -17,7 +17,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from pa_select import (
     PACommittee,
-    PAEarlyStopping,
     PAScorer,
     PAScoring,
     PASearchCV,
@@ -183,9 +182,6 @@ def test_loaders_are_refused_in_every_door():
     loader = DataLoader(dataset(A), batch_size=10)
     fitted = net().fit(V, LABELS)
     calls = {
-        "environments\\[1\\]": lambda: net(callbacks=[PAEarlyStopping((A, loader))]).fit(
-            V, LABELS
-        ),
         "X_b": lambda: expected_score(fitted, A, loader, V, LABELS),
         "X_val": lambda: expected_score(fitted, A, B, loader, LABELS),
         "X_a": lambda: expected_scorer(loader, B),
