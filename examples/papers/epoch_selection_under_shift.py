@@ -53,7 +53,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from pa_select import EpochSelector
+from pa_select.training import EpochSelector
 from papers.epoch_selection import COMMITTEES, PAIRINGS, RULES, SETTINGS, TARGET, choices, measure
 
 parser = argparse.ArgumentParser(description="Epoch selection under shift")

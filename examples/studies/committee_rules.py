@@ -16,7 +16,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.metaestimators import available_if
 
-from pa_select import GuardedSelection, PASearchCV, candidate_posterior, class_scores, pa_scorer
+from pa_select import PASearchCV, candidate_posterior, class_scores, pa_scorer
+from pa_select.model_selection import GuardedSelection
 
 CHOICE = "choice by accuracy"
 COMMITTEE = "committee"

@@ -30,7 +30,8 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.dummy import DummyClassifier
 from sklearn.pipeline import Pipeline
 
-from pa_select import GuardedSelection, PASearchCV, class_scores
+from pa_select import PASearchCV, class_scores
+from pa_select.model_selection import GuardedSelection
 
 
 def fit_temperature(scores, labels):

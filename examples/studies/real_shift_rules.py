@@ -21,7 +21,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC
 
-from pa_select import GuardedSelection, PASearchCV
+from pa_select import PASearchCV
+from pa_select.model_selection import GuardedSelection
 
 CANDIDATES = [
     DummyClassifier(),

@@ -39,7 +39,8 @@ from sklearn.naive_bayes import MultinomialNB
 from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC
 
-from pa_select import GuardedSelection, PASearchCV, posterior_agreement
+from pa_select import PASearchCV, posterior_agreement
+from pa_select.model_selection import GuardedSelection
 
 LANGUAGES = {
     "de": "German",

@@ -91,7 +91,7 @@ def agreement_of_chunks(
     Examples
     --------
     >>> import numpy as np
-    >>> from pa_select import agreement_of_chunks
+    >>> from pa_select.agreement import agreement_of_chunks
     >>> def chunks():
     ...     rng = np.random.default_rng(0)
     ...     for _ in range(10):

@@ -37,8 +37,8 @@ files:
 results:
   Warnings and errors are lines on standard error. Behind +- is one standard error, which
   assumes independent rows. JSON has the fields of pa_select.PosteriorAgreement without the
-  arrays (score), or those of pa_select.ExpectedScore (expect; with --model an object for each
-  name, and of several its "weight"). Infinity is "Infinity", and missing values are null.
+  arrays (score), or those of pa_select.two_sites.ExpectedScore (expect; with --model an object
+  for each name, and of several its "weight"). Infinity is "Infinity", and missing values are null.
 
 exit status:
   0 done, 1 the computation failed, 2 wrong usage or input, 130 interrupted, 141 the reader

@@ -193,7 +193,8 @@ class GuardedSelection(SelectionRule):
     >>> from sklearn.model_selection import GridSearchCV
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import StandardScaler
-    >>> from pa_select import GuardedSelection, pa_scorer
+    >>> from pa_select import pa_scorer
+    >>> from pa_select.model_selection import GuardedSelection
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = make_pipeline(StandardScaler(), LogisticRegression())
     >>> search = GridSearchCV(
@@ -403,7 +404,7 @@ def within_one_standard_error(
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.model_selection import GridSearchCV
     >>> from sklearn.tree import DecisionTreeClassifier
-    >>> from pa_select import within_one_standard_error
+    >>> from pa_select.model_selection import within_one_standard_error
     >>> X, y = load_iris(return_X_y=True)
     >>> search = GridSearchCV(
     ...     DecisionTreeClassifier(random_state=0),

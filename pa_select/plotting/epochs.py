@@ -47,7 +47,7 @@ class EpochsDisplay(Display):
 
     Examples
     --------
-    >>> from pa_select import EpochsDisplay
+    >>> from pa_select.plotting import EpochsDisplay
     >>> history = [
     ...     {"epoch": 1, "pa": 0.2, "pa_kept": 1, "valid_acc": 0.6},
     ...     {"epoch": 2, "pa": 0.5, "pa_kept": 2, "valid_acc": 0.8},

@@ -85,7 +85,8 @@ class ExpectedScoreDisplay(Display):
     >>> from sklearn.datasets import load_digits
     >>> from sklearn.naive_bayes import BernoulliNB, GaussianNB
     >>> from sklearn.utils import shuffle
-    >>> from pa_select import ExpectedScoreDisplay, expected_score
+    >>> from pa_select import expected_score
+    >>> from pa_select.plotting import ExpectedScoreDisplay
     >>> X, y = shuffle(*load_digits(return_X_y=True), random_state=0)
     >>> models = {"gauss": GaussianNB(), "binary": BernoulliNB(binarize=8)}
     >>> models = {name: model.fit(X[:700], y[:700]) for name, model in models.items()}

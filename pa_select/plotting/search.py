@@ -100,7 +100,7 @@ class PASearchDisplay(Display):
     See Also
     --------
     pa_select.PASearchCV : The search.
-    pa_select.GuardedSelection : Decides which candidates are eligible.
+    pa_select.model_selection.GuardedSelection : Decides which candidates are eligible.
     ExpectedScoreDisplay : Expected scores with their intervals, a row for each candidate.
 
     Examples

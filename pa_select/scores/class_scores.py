@@ -258,7 +258,7 @@ def log_probabilities(probabilities: Any, *, clip: float = DEFAULT_CLIP) -> Any:
 
     Examples
     --------
-    >>> from pa_select import log_probabilities
+    >>> from pa_select.scores import log_probabilities
     >>> log_probabilities([[0.5, 0.25, 0.25], [1, 0, 0]]).round(2)
     array([[ -0.69,  -1.39,  -1.39],
            [  0.  , -18.42, -18.42]])

@@ -103,7 +103,7 @@ class EpochSelector:
     Examples
     --------
     >>> import torch
-    >>> from pa_select import EpochSelector
+    >>> from pa_select.training import EpochSelector
     >>> _ = torch.manual_seed(0)
     >>> X = torch.randn(200, 4)
     >>> y = (X[:, 0] > 0).long()
@@ -382,7 +382,7 @@ class EpochSelector:
                 "scores_a and scores_b: expected logits or log-probabilities, got rows of "
                 "non-negative numbers that sum to 1. They look like probabilities, but are read "
                 "as logits. Remove the module's softmax, or convert them with "
-                "pa_select.log_probabilities."
+                "pa_select.scores.log_probabilities."
             )
         parts = state.modules() if isinstance(state, torch.nn.Module) else ()
         if any(part.training and isinstance(part, _OTHER_IN_TRAINING) for part in parts):

@@ -295,7 +295,7 @@ def _of_class_scores(
     if probable:
         raise ValueError(
             f"{', '.join(probable)}: expected logits or log-probabilities, got rows that sum to "
-            "1. Convert probabilities with pa_select.log_probabilities."
+            "1. Convert probabilities with pa_select.scores.log_probabilities."
         )
     y = check_column(labels_of(old_val, y_val, "X_val"), len(val), "y_val")
     classes, n_classes = np.unique(y), val.shape[1]

@@ -12,13 +12,8 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
-from pa_select import (
-    agreement_of_chunks,
-    compare_agreement,
-    confidence_interval,
-    pa_kernel,
-    posterior_agreement,
-)
+from pa_select import compare_agreement, confidence_interval, pa_kernel, posterior_agreement
+from pa_select.agreement import agreement_of_chunks
 
 # The package has the function under this name.
 module = import_module("pa_select.agreement.agreement_of_chunks")

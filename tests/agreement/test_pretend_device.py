@@ -6,13 +6,8 @@ import torch
 from helpers.pretend_device import PretendDevice, PretendTensor
 from numpy.testing import assert_allclose
 
-from pa_select import (
-    agreement_of_chunks,
-    compare_agreement,
-    confidence_interval,
-    pa_kernel,
-    posterior_agreement,
-)
+from pa_select import compare_agreement, confidence_interval, pa_kernel, posterior_agreement
+from pa_select.agreement import agreement_of_chunks
 from pa_select.agreement.inputs.problem import check_problem
 from pa_select.agreement.pairs import paired_scores
 from pa_select.agreement.pairs.paired_scores import concatenate

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from pa_select import agreement_of_chunks, log_probabilities, pa_kernel, posterior_agreement
+from pa_select import pa_kernel, posterior_agreement
+from pa_select.agreement import agreement_of_chunks
+from pa_select.scores import log_probabilities
 from pa_select.utils.arrays import look_like_probabilities
 
 RNG = np.random.default_rng(0)
@@ -30,7 +32,7 @@ def test_probabilities_are_noticed():
     assert text == (
         "scores_a and scores_b: expected logits or log-probabilities, got rows of non-negative "
         "numbers that sum to 1. They look like probabilities, but are read as logits. Convert "
-        "probabilities with pa_select.log_probabilities."
+        "probabilities with pa_select.scores.log_probabilities."
     )
 
 

@@ -9,11 +9,8 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 
-from pa_select import (
-    agreement_of_chunks,
-    log_probabilities,
-    posterior_agreement,
-)
+from pa_select import posterior_agreement
+from pa_select.agreement import agreement_of_chunks
 from pa_select.agreement.inputs.problem import check_problem
 from pa_select.agreement.pairs.block import centred_with_ties, tolerance
 from pa_select.agreement.pairs.paired_scores import concatenate
@@ -21,6 +18,7 @@ from pa_select.agreement.solved_problems import PooledPairs, pooled_agreement
 from pa_select.agreement.solver.kernel_sums import limits
 from pa_select.agreement.solver.marginal_prior import MarginalPrior
 from pa_select.agreement.solver.marginal_sums import ModelRuns
+from pa_select.scores import log_probabilities
 
 X, Y = load_digits(return_X_y=True)
 # Few votes tie often, and 0.1 + 0.2 + 0.3 depends on the order.

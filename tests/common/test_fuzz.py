@@ -20,12 +20,8 @@ from hypothesis.extra import numpy as hnp
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
-from pa_select import (
-    agreement_of_chunks,
-    class_scores,
-    pa_kernel,
-    posterior_agreement,
-)
+from pa_select import class_scores, pa_kernel, posterior_agreement
+from pa_select.agreement import agreement_of_chunks
 from pa_select.command_line.command import main
 
 TIMES = int(os.environ.get("PA_SELECT_FUZZ", "1"))

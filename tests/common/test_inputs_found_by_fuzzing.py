@@ -14,13 +14,13 @@ from torch.utils.data import IterableDataset
 
 from pa_select import (
     PAScoring,
-    agreement_of_chunks,
     class_scores,
     pa_kernel,
     pa_scorer,
     posterior_agreement,
     robustness_curve,
 )
+from pa_select.agreement import agreement_of_chunks
 from pa_select.shifts import GaussianNoise
 from papers.datasets import WILDSData
 

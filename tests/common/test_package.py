@@ -26,7 +26,7 @@ def test_import_needs_neither_torch_nor_skorch():
     code = (
         "import sys, pa_select\n"
         "assert not {'torch', 'skorch', 'sklearn'} & set(sys.modules)\n"
-        "from pa_select import pa_scorer, PAScorer, GuardedSelection, class_scores\n"
+        "from pa_select import pa_scorer, PAScorer, PASearchCV, class_scores\n"
         "assert not {'torch', 'skorch'} & set(sys.modules)\n"
     )
     run(code)

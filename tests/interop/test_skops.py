@@ -10,18 +10,10 @@ from sklearn.model_selection import GridSearchCV, RepeatedStratifiedKFold, Strat
 from sklearn.naive_bayes import GaussianNB
 from sklearn.preprocessing import StandardScaler
 
-from pa_select import (
-    GuardedSelection,
-    PACommittee,
-    PARandomizedSearchCV,
-    PAScorer,
-    PASearchCV,
-    pa_scorer,
-    shifts,
-    within_one_standard_error,
-)
+from pa_select import PACommittee, PARandomizedSearchCV, PAScorer, PASearchCV, pa_scorer, shifts
 from pa_select import pairing as pairings
 from pa_select.interop.skops import TRUSTED_TYPES
+from pa_select.model_selection import GuardedSelection, within_one_standard_error
 from pa_select.model_selection.rules import SELECTIONS, named_rule
 
 sio = pytest.importorskip("skops.io")

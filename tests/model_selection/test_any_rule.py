@@ -16,8 +16,14 @@ from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC
 from sklearn.utils import shuffle
 
-from pa_select import GuardedSelection, PASearchCV, PASearchDisplay, within_one_standard_error
-from pa_select.model_selection import Condition, Metric, SelectionRule
+from pa_select import PASearchCV, PASearchDisplay
+from pa_select.model_selection import (
+    Condition,
+    GuardedSelection,
+    Metric,
+    SelectionRule,
+    within_one_standard_error,
+)
 from pa_select.model_selection.choice import rule_of
 from pa_select.model_selection.rules import SELECTIONS
 

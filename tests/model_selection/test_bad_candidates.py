@@ -13,13 +13,9 @@ from sklearn.neighbors import RadiusNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.svm import LinearSVC
 
-from pa_select import (
-    EpochSelector,
-    PASearchCV,
-    posterior_agreement,
-    robustness_curve,
-)
+from pa_select import PASearchCV, posterior_agreement, robustness_curve
 from pa_select.shifts import GaussianNoise
+from pa_select.training import EpochSelector
 
 X, Y = make_classification(120, 4, n_informative=3, n_redundant=0, n_classes=3,
                            n_clusters_per_class=1, random_state=0)  # fmt: skip

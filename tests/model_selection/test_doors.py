@@ -36,7 +36,6 @@ from sklearn.utils import shuffle
 from torch.utils.data import TensorDataset
 
 from pa_select import (
-    GuardedSelection,
     PACommittee,
     PARandomizedSearchCV,
     PAScorer,
@@ -44,8 +43,8 @@ from pa_select import (
     expected_score,
     expected_scorer,
     plan_pairs,
-    within_one_standard_error,
 )
+from pa_select.model_selection import GuardedSelection, within_one_standard_error
 from pa_select.pairing import LabelPairing
 from pa_select.two_sites.score_of_units import error_of_rate
 

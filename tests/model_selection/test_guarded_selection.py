@@ -5,7 +5,8 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 from sklearn.dummy import DummyClassifier
 
-from pa_select import GuardedSelection, PASearchCV
+from pa_select import PASearchCV
+from pa_select.model_selection import GuardedSelection
 
 
 def results(agreement, score, spread=0.01, **more):

@@ -16,7 +16,8 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from pa_select import GuardedSelection, PARandomizedSearchCV, PASearchCV, pa_scorer
+from pa_select import PARandomizedSearchCV, PASearchCV, pa_scorer
+from pa_select.model_selection import GuardedSelection
 from pa_select.shifts import FGSM, GaussianNoise
 from pa_select.utils.estimators import takes_infinite, takes_missing
 

@@ -17,14 +17,14 @@ from sklearn.metrics import get_scorer, make_scorer, mean_squared_error, r2_scor
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_val_predict
 
 from pa_select import (
-    ExpectedScoreDisplay,
-    GuardedSelection,
     PARandomizedSearchCV,
     PASearchCV,
     PASearchDisplay,
     expected_scorer,
     regression_agreement,
 )
+from pa_select.model_selection import GuardedSelection
+from pa_select.plotting import ExpectedScoreDisplay
 
 RMSE, MSE, MAE = (
     f"neg_{name}"

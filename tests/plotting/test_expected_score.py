@@ -9,7 +9,8 @@ from sklearn.datasets import make_classification
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 
-from pa_select import ExpectedScoreDisplay, PASearchCV, expected_score
+from pa_select import PASearchCV, expected_score
+from pa_select.plotting import ExpectedScoreDisplay
 
 GRID = {"C": [1e-3, 1e-2, 1.0, 100.0]}
 NAMES = ["C=0.001", "C=0.01", "C=1", "C=100"]

@@ -12,7 +12,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from pa_select import GuardedSelection, PASearchCV, pa_scorer
+from pa_select import PASearchCV, pa_scorer
+from pa_select.model_selection import GuardedSelection
 from pa_select.plotting import PASearchDisplay
 
 X, Y = load_wine(return_X_y=True)

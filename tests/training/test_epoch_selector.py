@@ -8,7 +8,8 @@ import pytest
 import torch
 from sklearn.exceptions import NotFittedError
 
-from pa_select import EpochSelector, posterior_agreement
+from pa_select import posterior_agreement
+from pa_select.training import EpochSelector
 
 
 def epoch(noise, seed=0, n=200):

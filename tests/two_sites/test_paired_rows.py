@@ -15,9 +15,9 @@ from pa_select import (
     SiteAdapter,
     expected_score,
     expected_scorer,
-    log_probabilities,
     plan_pairs,
 )
+from pa_select.scores import log_probabilities
 from pa_select.two_sites.paired_rows import doubts_of_pairing, refuse_repeated_objects
 
 X, Y = load_digits(return_X_y=True)

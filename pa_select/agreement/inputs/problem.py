@@ -218,5 +218,5 @@ def warn_of_probabilities(problems: Sequence[Problem]) -> None:
     warn_caller(
         f"{' and '.join(names)}: expected logits or log-probabilities, got rows of "
         f"non-negative numbers that sum to 1{where}. They look like probabilities, but are "
-        "read as logits. Convert probabilities with pa_select.log_probabilities."
+        "read as logits. Convert probabilities with pa_select.scores.log_probabilities."
     )
