@@ -5,7 +5,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.compose import ColumnTransformer
 from sklearn.datasets import make_classification
@@ -309,7 +308,3 @@ def test_scores_have_a_row_for_each_row_of_X():
         message = f"expected scores of 120 rows from Candidate, got {n}"
         with pytest.raises(ValueError, match=message):
             class_scores(spoilt(bad)["bad"], X)
-    halves = torch.nn.Flatten(0), torch.nn.Unflatten(0, (-1, 6))
-    module = torch.nn.Sequential(torch.nn.Linear(4, 3), *halves)
-    with pytest.raises(ValueError, match="expected scores of 120 rows from Sequential, got 60"):
-        class_scores(module, X.astype(np.float32))
