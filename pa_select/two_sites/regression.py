@@ -32,10 +32,6 @@ Outputs: TypeAlias = Sequence[RecordedRegressor]
 _RESIDUALS = 100
 # Stands for the regressor when a scorer is made from its name.
 _ANY = RecordedRegressor(np.zeros(2))
-# A regressor is clearly better at the other site if its scores differ by so many standard errors.
-# Differences between the sites add to the expected error, so that pairs in the right order seldom
-# come above 0: of 260 simulated searches none came above 0.2, and a test repeats a part of these.
-_N_ERRORS = 2
 # Metrics with an interval that does not assume calibrated predictions.
 _NORMS = mean_squared_error, root_mean_squared_error, mean_absolute_error
 
@@ -265,23 +261,6 @@ def _is_r2(scorer: object) -> bool:
     return (
         isinstance(scorer, _PassthroughScorer) or getattr(scorer, "_score_func", None) is r2_score
     )
-
-
-def doubt_of_sites(
-    name: str, scorer: object, expected: float, error: float, validation: float
-) -> list[str]:
-    """Return what to warn of if a regressor should be clearly better at the other site.
-
-    `name` has the pairs, and `error` is that of the difference of both scores.
-    """
-    impossible = expected >= best_score(scorer) > validation
-    if not (impossible or expected - validation > _N_ERRORS * error):
-        return []
-    got = "none at all" if impossible else f"{expected:.3g} for {validation:.3g} on labelled rows"
-    return [
-        f"{name}: expected a regressor to have larger errors at the other site, got {got}. "
-        "Perhaps the two measurements are swapped (that of the labelled site comes first)."
-    ]
 
 
 def _line(x: Floats, y: Floats, weight: Floats | None = None) -> tuple[float, float]:

@@ -241,6 +241,20 @@ def test_constant_and_failing_candidates():
     assert constant.expected_score_ == pytest.approx(np.mean(y == 0), abs=0.05)
 
 
+@pytest.mark.parametrize("scoring", ["roc_auc", "average_precision", "neg_log_loss"])
+def test_metrics_of_scores_tell_candidates_apart_that_predict_equal_classes(scoring):
+    rng = np.random.default_rng(1)
+    y = (rng.random(600) < 0.04).astype(int)
+    X = np.column_stack([2 * y + rng.normal(size=600), rng.normal(size=600)])
+    there = 0.5 * X + rng.normal(size=X.shape) * [0.8, 0]
+    search = PASearchCV(LogisticRegression(), {"C": [5e-4, 1e-3]}, scoring=scoring)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "No candidate predicts another class")
+        search.fit(X[:400], y[:400], paired=(X[400:], there[400:]))
+    assert not search.cv_results_["disagreement"].any()
+    assert np.ptp(search.cv_results_["expected_score"]) > 0
+
+
 def test_an_adapter_may_undo_the_difference():
     for adapter in ("ridge", None):
         table = searched((a, 3 - 2 * a), X, y, {"C": [1.0, 2.0]}, adapter=adapter).cv_results_

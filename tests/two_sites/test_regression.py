@@ -13,8 +13,6 @@ from sklearn.metrics import (
 )
 from sklearn.model_selection import GridSearchCV, PredefinedSplit
 from sklearn.neighbors import KNeighborsRegressor
-from sklearn.pipeline import Pipeline
-from sklearn.tree import DecisionTreeRegressor
 
 from pa_select import PASearchCV, expected_score, expected_scorer
 from pa_select.scores.precomputed import RecordedRegressor
@@ -281,32 +279,3 @@ def test_a_loss_of_a_user_may_be_negative(factor):
     known = expected_score(model, *rows, scoring=mse)
     assert known.score > 1
     assert found.score == pytest.approx(1000 - factor * known.score)
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("seed", range(4))
-def test_swapped_pairs_of_a_regressor_are_noticed_by_a_search(seed):
-    X, y, noisy, clean = swapped_spectra(seed)
-    search = PASearchCV(
-        Ridge(), {"alpha": [1e-8, 1e-2, 10]}, scoring="neg_root_mean_squared_error"
-    )
-    found = search.fit(X, y, paired=(noisy, clean))
-    assert (found.cv_results_["expected_score"] <= 0).all()
-    assert any("measurements are swapped" in message for message in found.warnings_)
-    right = search.fit(X, y, paired=(clean, noisy))
-    assert not any("measurements are swapped" in message for message in right.warnings_)
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("noise", [0.02, 0.3])
-def test_pairs_in_the_right_order_are_hardly_ever_called_swapped(noise):
-    candidates = [Ridge(1), Ridge(100), KNeighborsRegressor(), DecisionTreeRegressor(max_depth=4)]
-    search = PASearchCV(Pipeline([("model", Ridge())]), {"model": candidates}, cv=3)
-    n_warned = 0
-    for seed in range(40):
-        X, y, _, clean = swapped_spectra(seed)
-        noisy = clean + noise * np.random.default_rng(seed).normal(size=clean.shape)
-        search.fit(X[:60], y[:60], paired=(clean[:20], noisy[:20]))
-        n_warned += any("are swapped" in message for message in search.warnings_)
-    assert n_warned <= 1

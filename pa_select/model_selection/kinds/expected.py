@@ -303,10 +303,7 @@ class ExpectedAtSites(ExpectedElsewhere):
 
     def attributes_of_choice(self, chosen: int) -> dict[str, Any]:
         """Return what the chosen candidate is expected to score; warn if this is in doubt."""
-        for message in [
-            *self._doubts_of_scores(chosen),
-            *self._doubts_of_sites(chosen),
-        ]:
+        for message in self._doubts_of_scores(chosen):
             warn_caller(message)
         by_site = {site.name: site.n_pairs for site in self.made_by.sites}
         n_objects: Any = by_site.get("", by_site)
@@ -360,20 +357,6 @@ class ExpectedAtSites(ExpectedElsewhere):
         if position is None:
             return []
         return doubt_of_lapses(self.engine.lapses(position), self.made_by.labelled.n, "X")
-
-    def _doubts_of_sites(self, chosen: int) -> Iterable[str]:
-        """Say if a regressor should be clearly better at the other site."""
-        from pa_select.two_sites.regression import doubt_of_sites
-
-        position = self._position(chosen)
-        if not self.made_by.of_regressors or position is None:
-            return []
-        column = f"expected_{self.metric}"
-        expected, of_pairs = (self.columns[f"{column}{x}"][chosen] for x in ("", "_se_pairs"))
-        score, of_rows = (values[position] for values in self.engine.validation[self.metric])
-        error = float(np.hypot(of_pairs, np.nan_to_num(of_rows)))
-        scorer = self.made_by.scorers[self.metric]
-        return doubt_of_sites("paired", scorer, expected, error, float(score))
 
 
 def _add_adapted_columns(columns: dict[str, Floats], metric: str) -> None:

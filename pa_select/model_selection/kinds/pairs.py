@@ -21,7 +21,7 @@ from pa_select.model_selection.rules import BestExpected
 from pa_select.model_selection.selection_rule import SelectionRule
 from pa_select.model_selection.split_scores import SAMPLE_X, Data, PairsOfModels
 from pa_select.model_selection.splits import Split
-from pa_select.scores.precomputed import Stacks
+from pa_select.scores.precomputed import Stacks, response_methods
 from pa_select.utils.arrays import are_rows, check_column
 from pa_select.utils.frames import check_columns, check_not_missing, named_like
 from pa_select.utils.sklearn_private import _num_samples
@@ -132,7 +132,10 @@ class ComparisonOfPairs(Comparison):
         return expected.scores_of_parts(self.folds, self.kind.rows.seed)
 
     def warn_of_table(self, table: Mapping[str, Any]) -> None:
-        warn_of_equal_predictions(table)
+        methods = map(response_methods, self.scores.scorers.values())
+        # Metrics of scores may differ where the predicted classes do not.
+        if not any(of_metric not in ([], ["predict"]) for of_metric in methods):
+            warn_of_equal_predictions(table)
 
     def attributes_of_refit(self, mapped: Mapped, table: Mapping[str, Any]) -> dict[str, Any]:
         sites: Sequence[Site] = self.scores.sites
