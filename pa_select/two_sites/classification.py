@@ -91,12 +91,21 @@ class Classification:
         rows = np.arange(2 * len(classes))
         scores = np.tile(np.eye(len(classes)), (2, 1))
         known = RecordedClassifier(classes, scores, np.tile(classes, 2))
+        labels = np.tile(classes, 2)
         try:
-            _weighted(scorer, known, rows, np.tile(classes, 2), np.ones(len(rows)))
+            _weighted(scorer, known, rows, labels, np.ones(len(rows)))
         except TypeError:
             raise
-        except Exception:  # the metric does not like these labels; it will say so for real ones
-            return
+        except Exception as error:
+            try:
+                scorer(known, row_numbers(rows), labels)
+            except Exception:  # the metric does not like these labels, and says so for real ones
+                return
+            other = ", such as 'roc_auc_ovr'" if "ovo" in repr(scorer) else ""
+            raise TypeError(
+                f"scoring: expected a scorer whose metric takes sample weights{other}, got "
+                f"{scorer!r} ({error})."
+            ) from error
 
     def score(self, scorer: Scorer, model: RecordedClassifier, y: Array) -> float:
         """Score a classifier on labelled rows."""

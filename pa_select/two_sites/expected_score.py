@@ -11,9 +11,11 @@ import joblib
 import numpy as np
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import get_scorer
 from sklearn.utils.validation import _num_samples
 
 from pa_select.scores.class_scores import cached_for_only
+from pa_select.two_sites.classification import Classification
 from pa_select.two_sites.paired_rows import (
     aligned_by_index,
     aligned_pairs,
@@ -473,6 +475,8 @@ def expected_scorer(
         raise TypeError(f"expected_scorer: expected two samples, got {2 + len(y)} arguments.")
     # A wrong name, or wrong pairs, would make every fold of a search fail.
     check_scoring_argument(scoring)
+    if isinstance(scoring, str):
+        Classification().check_scorer(get_scorer(scoring), np.arange(3))
     check_pairs(X_a, X_b, adapter=adapter)
     scorer = ExpectedScorer(X_a, X_b, scoring, adapter)
     scorer._rows()  # once, and not in every process of a search

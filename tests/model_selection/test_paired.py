@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from helpers.calibration import calibration, error_of_change
 from scipy.stats import norm
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import make_classification
 from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import FitFailedWarning
@@ -16,7 +17,7 @@ from sklearn.model_selection import FixedThresholdClassifier, GroupKFold, Strati
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 
-from pa_select import PASearchCV
+from pa_select import PASearchCV, expected_score, expected_scorer
 from pa_select.model_selection import GuardedSelection
 from pa_select.two_sites import SiteAdapter
 from pa_select.two_sites.paired_rows import warn_of_known_rows
@@ -345,6 +346,31 @@ def test_bad_pairs_are_named_before_any_fit(paired, error, message):
 def test_bad_parameters_are_named_before_any_fit(params, paired, error, message):
     with pytest.raises(error, match=message):
         PASearchCV(LogisticRegression(), GRID).set_params(**params).fit(X, y, paired=paired)
+
+
+@pytest.mark.usefixtures("no_fit")
+@pytest.mark.parametrize("scoring", ["roc_auc_ovo", "roc_auc_ovo_weighted"])
+def test_a_metric_without_weights_is_refused_by_each_door(scoring):
+    class Fitted(ClassifierMixin, BaseEstimator):
+        classes_ = np.arange(3)
+
+        def fit(self, X, y):
+            raise AssertionError("no fit is needed")
+
+        def predict_proba(self, X):
+            return np.full((len(X), 3), 1 / 3)
+
+        def predict(self, X):
+            return np.zeros(len(X), dtype=int)
+
+    labels = np.arange(len(X)) % 3
+    for door in (
+        lambda: PASearchCV(Fitted(), {}, scoring=scoring, cv=3).fit(X, labels, paired=(a, b)),
+        lambda: expected_scorer(a, b, scoring=scoring),
+        lambda: expected_score(Fitted(), a, b, X, labels, scoring=scoring),
+    ):
+        with pytest.raises(TypeError, match="scoring: expected a scorer .* 'roc_auc_ovr'"):
+            door()
 
 
 @pytest.mark.filterwarnings("ignore:paired:UserWarning")  # several at once
