@@ -171,10 +171,11 @@ def new_site_interval(
         )
     outside = (given < scale.low) | (given > scale.high)
     if outside.any():
+        errors = "(-numpy.inf, 0)" if (given <= 0).all() else "(0, numpy.inf)"
         raise ValueError(
             f"scores: expected scores between the bounds {scale.low:g} and {scale.high:g}, got "
             f"{given[outside][0]:g}; give the bounds of this metric, such as "
-            "bounds=(0, numpy.inf) for errors."
+            f"bounds={errors} for errors, and for these no sizes."
         )
     if shares_index(sizes, scores):
         sizes = look_up(sizes, scores, "sizes", "scores")

@@ -168,3 +168,12 @@ def test_equal_scores_without_sizes_give_a_warning(score, bounds):
     with pytest.warns(UserWarning, match=f"^scores: .* got {score:g} at all 3 .*no width") as said:
         assert new_site_interval([score] * 3, bounds=bounds) == pytest.approx((score, score))
     assert ("Give the sizes" in str(said[0].message)) == (bounds == (0, 1))
+
+
+def test_the_bounds_of_errors_of_either_sign_are_named():
+    with pytest.raises(ValueError, match=r"bounds=\(-numpy.inf, 0\) for errors.* no sizes"):
+        new_site_interval([-3.1, -2.7, -2.9, -3.4], [40, 40, 40, 40])
+    with pytest.raises(ValueError, match=r"bounds=\(0, numpy.inf\) for errors"):
+        new_site_interval([3.1, 2.7, 2.9, 3.4])
+    low, high = new_site_interval([-3.1, -2.7, -2.9, -3.4], bounds=(-np.inf, 0))
+    assert low < -3 < high < 0
