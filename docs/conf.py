@@ -95,9 +95,17 @@ def keep_errors_beside_figures(app, document):
             text.parent.replace(text, nodes.Text(re.sub(r"\s\+-\s", "\u00a0±\u00a0", text)))
 
 
+def take_only_rst_as_heads_of_galleries(app):
+    """The folder examples/papers has a README.md, which would make it a section of the gallery."""
+    app.config.sphinx_gallery_conf["source_suffix"] = {".rst": "restructuredtext"}
+
+
 def setup(app):
     from formulas import visit  # here for the same reason
 
     app.add_html_math_renderer("mathml", (visit, None), (visit, None))
     app.connect("autodoc-skip-member", leave_out_aliases)
     app.connect("doctree-read", keep_errors_beside_figures)
+    if "sphinx_gallery.gen_gallery" in app.extensions:
+        # before it looks for sections, and after it has read its settings
+        app.connect("builder-inited", take_only_rst_as_heads_of_galleries, priority=100)

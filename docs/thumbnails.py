@@ -10,34 +10,19 @@ from sphinx_gallery.scrapers import matplotlib_scraper
 # For each example the number of a figure, and of an axes of it. None: the whole figure.
 # An example that is not named has its first figure.
 PANELS = {
-    "plot_attacks_on_digits": (1, 2),
     "plot_certified_maximum": (1, 0),
     "plot_committee": (1, 3),
     "plot_content_on_two_spectrometers": (1, 0),
-    "plot_distances_under_attack": (1, 0),
-    "plot_double_descent": (1, 1),
     "plot_drifting_scanner": (1, -1),
     "plot_early_stopping_digits": (1, -1),
-    "plot_epoch_selection_under_shift": (2, 0),
-    "plot_factor_images": (2, None),
     "plot_image_classifier": (1, 1),
-    "plot_ladder_of_shifts": (1, 8),
-    "plot_measures_of_54_networks": (2, 0),
-    "plot_measures_of_small_nets": (2, 0),
     "plot_models_in_use": (1, 0),
     "plot_new_instrument": (1, 0),
-    "plot_noise_and_typing_errors": (1, 1),
-    "plot_optimiser_of_the_papers": (1, 1),
-    "plot_pairings_compared": (1, 4),
-    "plot_perfect_constant_random": (1, 0),
     "plot_search_mixed_grid": (1, 1),
     "plot_search_spurious_views": (1, 1),
-    "plot_selection_without_target_labels": (1, 0),
     "plot_training_with_few_labels": (1, 0),
-    "plot_two_modes": (1, 1),
     "plot_two_scanners": (1, -1),
     "plot_two_spectrometers": (2, 0),
-    "plot_unlabelled_pairs": (1, 0),
 }
 _LISTED = re.findall(r"plot_\w+", Path(__file__).with_name("examples.rst").read_text())
 # Inches; a card has 400 x 280 pixels.

@@ -2,7 +2,7 @@
 Selection by unlabelled pairs: rules
 ====================================
 
-What ``plot_unlabelled_pairs.py`` and ``plot_two_spectrometers.py`` share: one search over the
+What ``study_unlabelled_pairs.py`` and ``plot_two_spectrometers.py`` share: one search over the
 candidates of a problem, whose numbers all rules read, and the choice of each rule.
 """
 
@@ -19,7 +19,8 @@ from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from pa_select import GuardedSelection, PASearchCV, SiteAdapter, posterior_agreement
+from pa_select import PASearchCV, SiteAdapter, posterior_agreement
+from pa_select.model_selection import GuardedSelection
 
 # The labels of the pairs are used by one rule, which shows what labelling them would give.
 RULES = {

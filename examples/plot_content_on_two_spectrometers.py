@@ -22,8 +22,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.metrics import root_mean_squared_error
 from sklearn.model_selection import KFold
-from spectrometers import read
-from study_regressors import GRID, MODEL, RMSE
+from spectrometers import GRID, MODEL, RMSE, read
 
 from pa_select import PASearchCV, expected_score
 

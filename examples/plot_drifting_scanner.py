@@ -36,7 +36,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import SVC
 
-from pa_select import GuardedSelection, PAScorer
+from pa_select import PAScorer
+from pa_select.model_selection import GuardedSelection
 
 parser = argparse.ArgumentParser(description="Which classifier survives a drifting scanner?")
 parser.add_argument("--seed", type=int, default=0, help="of the split and the drifts")

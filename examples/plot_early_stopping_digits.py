@@ -38,8 +38,8 @@ from skorch.helper import predefined_split
 from torch import nn
 
 from pa_select import PAEarlyStopping, PAScoring, SiteAdapter, expected_scorer
-from pa_select.training import SharedEnvironment
 from pa_select.plotting import EpochsDisplay
+from pa_select.training import SharedEnvironment
 
 parser = argparse.ArgumentParser(description="Which epoch to keep")
 parser.add_argument("--seeds", type=int, help="without, two seeds and half of the settings")

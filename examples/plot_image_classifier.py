@@ -27,7 +27,8 @@ from sklearn.model_selection import GridSearchCV
 from skorch import NeuralNetClassifier
 from torch import nn
 
-from pa_select import GuardedSelection, PAEarlyStopping, PASearchCV, pa_scorer
+from pa_select import PAEarlyStopping, PASearchCV, pa_scorer
+from pa_select.model_selection import GuardedSelection
 from pa_select.shifts import Dim, GaussianNoise
 
 parser = argparse.ArgumentParser(description="An image classifier, start to end")

@@ -22,7 +22,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.naive_bayes import ComplementNB
 from sklearn.pipeline import make_pipeline
 
-from pa_select import ExpectedScoreDisplay, expected_score
+from pa_select import expected_score
+from pa_select.plotting import ExpectedScoreDisplay
 from papers.shifts import CharacterEdits
 
 texts, labels = load_library_texts()

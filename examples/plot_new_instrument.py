@@ -28,7 +28,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.utils import shuffle
 
-from pa_select import ExpectedScoreDisplay, PASearchCV, SiteAdapter
+from pa_select import PASearchCV, SiteAdapter
+from pa_select.plotting import ExpectedScoreDisplay
 
 X, y = shuffle(*load_breast_cancer(return_X_y=True), random_state=0)
 centre, spread = X.mean(0), X.std(0)

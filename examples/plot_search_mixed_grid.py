@@ -35,7 +35,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
-from pa_select import PASearchCV, PASearchDisplay, within_one_standard_error
+from pa_select import PASearchCV, PASearchDisplay
+from pa_select.model_selection import within_one_standard_error
 
 model = Pipeline([("scale", StandardScaler()), ("model", GaussianNB())])
 tree = DecisionTreeClassifier(random_state=0)

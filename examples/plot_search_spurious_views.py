@@ -46,7 +46,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from pa_select import GuardedSelection, PASearchCV
+from pa_select import PASearchCV
+from pa_select.model_selection import GuardedSelection
 
 parser = argparse.ArgumentParser(description="Spurious features and paired views")
 parser.add_argument("--splits", type=int, default=4, help="splits into training and test rows")

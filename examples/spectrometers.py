@@ -10,6 +10,8 @@ which has them as files of MATLAB:
   spectrum, where the instruments differ most;
 - *corn*: 80 samples of corn, measured by three spectrometers (m5, mp5 and mp6), with one content
   of each sample, whose range is that of oil.
+
+The grid has regressors of a content, after four ways to prepare a spectrum.
 """
 
 from functools import lru_cache
@@ -20,7 +22,31 @@ from typing import NamedTuple
 import numpy as np
 from pair_rules import Rows
 from scipy.io import loadmat
+from scipy.signal import savgol_filter
+from scipy.stats import zscore
+from sklearn.cross_decomposition import PLSRegression
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.linear_model import Ridge
 from sklearn.model_selection import train_test_split
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+RMSE = "neg_root_mean_squared_error"
+variate = FunctionTransformer(zscore, kw_args={"axis": 1})
+slope = FunctionTransformer(
+    savgol_filter, kw_args={"window_length": 15, "polyorder": 2, "deriv": 1}
+)
+MODEL = Pipeline([("prepare", "passthrough"), ("scale", StandardScaler()), ("model", Ridge())])
+GRID = {
+    "prepare": ["passthrough", variate, slope, make_pipeline(slope, variate)],
+    "model": [
+        *(PLSRegression(n) for n in (2, 4, 7, 10, 14)),
+        *(Ridge(alpha) for alpha in (1, 100, 10_000)),
+        KNeighborsRegressor(5),
+        RandomForestRegressor(30, max_features=0.1, random_state=0),
+    ],
+}
 
 
 class Collection(NamedTuple):

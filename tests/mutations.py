@@ -126,7 +126,7 @@ TABLE = {
         ("0 wins ties", "at_infinity >= outer - _ROUNDING", "at_infinity > limits.at_zero"),
     ],
     ("solver/branch_and_bound.py", "test_certificate.py", "cannot_be_certified"): [
-        ("no limit on evaluations", "count[active] >= most", "count[active] < 0"),
+        ("no limit on evaluations", "count[active] >= MAX_EVALUATIONS", "count[active] < 0"),
     ],
     ("solver/branch_and_bound.py", "test_certificate.py", "by_the_same_condition"): [
         ("bounds ten times too far away", "return excess > tol", "return excess > 10 * tol"),
@@ -135,7 +135,7 @@ TABLE = {
     ("solver/branch_and_bound.py", "test_precision.py", "ends_at_the_largest"): [
         ("no end at the largest inverse temperature", "] >= LARGEST_BETA", "] > LARGEST_BETA"),
     ],
-    ("solver/branch_and_bound.py", "test_replicate_maxima.py", "certified_ones or several_m"): [
+    ("solver/branch_and_bound.py", "test_certificate.py", "beyond_the_first_points"): [
         (
             "nothing beyond the last point",
             "kernel.beyond(points, table.beta[tail], table.problem[tail])",
@@ -182,33 +182,6 @@ TABLE = {
     ],
     ("solver/kernel_sums.py", "test_known_values.py", "scores_zero"): [
         ("zero times infinity is nan", "nan=0.0", "nan=torch.nan"),
-    ],
-    ("solver/replicate_maxima.py", "test_replicate_maxima.py", "sums_of_shared_pairs"): [
-        ("overlaps of replicates without weights", "z.log_().mul_(weight)", "z.log_()"),
-        ("shares of replicates without their prior", "moments.mul_(factor)", "moments"),
-        ("no change of the prior in the slope", "(m1 + d * shares)", "(m1 + 0 * d * shares)"),
-        ("tops of pairs left out", "l1 += weights @ top", "pass"),
-        (
-            "sums of sides without weights",
-            "added @ self._weights[:, place].T",
-            "added @ (self._weights[:, place].T > 0).double()",
-        ),
-        ("replicates in the wrong order", "weights[problems].T", "weights[np.sort(problems)].T"),
-        ("a finite limit where pairs disagree", "weights @ apart > 0", "weights @ apart < 0"),
-        (
-            "a replicate disjoint by a pair of weight 0",
-            "means.disjoint > 0",
-            "means.disjoint >= 0",
-        ),
-    ],
-    ("solver/replicate_maxima.py", "test_replicate_maxima.py", "underflows"): [
-        ("an underflowing class has no posterior", "(log_mass), np.nan", "(log_mass), -np.inf"),
-    ],
-    ("solver/replicate_maxima.py", "test_replicate_maxima.py", "certified_ones or several_m"): [
-        ("settled too early", "                TOLERANCE,", "                0.01,"),
-    ],
-    ("solver/replicate_maxima.py", "test_replicate_maxima.py", "too_many_points"): [
-        ("no limit on common points", "most=_MOST_POINTS", "most=10**9"),
     ],
     ("standard_errors.py", "test_mutations.py", "standard_error_by_its_formula"): [
         ("n instead of n - 1", "n / (n - 1) * squares", "squares"),

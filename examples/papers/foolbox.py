@@ -8,11 +8,12 @@ import numpy as np
 import torch
 
 from pa_select.scores.class_scores import class_scores
-from pa_select.shifts.attacks.attack import Attack, Batch, margin
+from pa_select.shifts.attacks.attack import Attack, Batch
 from pa_select.shifts.attacks.models import Differentiable
 from pa_select.utils.arrays import check_count
 from pa_select.utils.messages import optional_import
 from pa_select.utils.typing import Device, RandomState
+from papers.shifts.minimum_norm import margin
 
 # An attack that evaluates the same points so many times in a row does not end: the smallest step
 # in single precision is reached by 150 halvings.
@@ -20,7 +21,7 @@ _STUCK = 500
 
 
 class FoolboxAttack(Attack):
-    """An attack of foolbox as a shift (``pip install "pa-select[foolbox]"``).
+    """An attack of foolbox as a shift (``pip install foolbox``).
 
     An attack that looks for the smallest change leaves a row unchanged, without success, if it
     finds no point within `max_norm` that has another decision.
@@ -49,7 +50,7 @@ class FoolboxAttack(Attack):
 
     See Also
     --------
-    pa_select.shifts.FMN : Looks for the smallest change without foolbox. The notes of
+    papers.shifts.FMN : Looks for the smallest change without foolbox. The notes of
         `pa_select.shifts.FGSM` on models, labels and results apply here too.
 
     Notes
@@ -109,7 +110,8 @@ class FoolboxAttack(Attack):
         return float(getattr(getattr(self.attack, "distance", None), "p", np.nan))
 
     def _check(self) -> None:
-        foolbox = optional_import("foolbox", "foolbox")
+        import foolbox
+
         if not isinstance(self.attack, foolbox.attacks.Attack):
             raise TypeError(f"attack: expected an attack of foolbox, got {self.attack!r}.")
         if self.norm not in (1, 2, np.inf):
@@ -149,7 +151,8 @@ class FoolboxAttack(Attack):
     def _attack(
         self, batch: Batch, power: float, rng: np.random.RandomState
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        foolbox = optional_import("foolbox", "foolbox")
+        import foolbox
+
         minimises = isinstance(self.attack, foolbox.attacks.base.MinimizationAttack)
         if np.isinf(power) and not minimises:
             raise ValueError(

@@ -91,7 +91,7 @@ def agreement_of_chunks(
     Examples
     --------
     >>> import numpy as np
-    >>> from pa_select import agreement_of_chunks
+    >>> from pa_select.agreement import agreement_of_chunks
     >>> def chunks():
     ...     rng = np.random.default_rng(0)
     ...     for _ in range(10):
@@ -134,9 +134,7 @@ class _ScoresInFile:
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None) -> None:
-        if folder is not None and not isinstance(folder, (str, os.PathLike)):
-            raise TypeError(f"folder: expected a path or None, got {type(folder).__name__}.")
-        self._folder = tempfile.gettempdir() if folder is None else os.fspath(folder)
+        self._folder = tempfile.gettempdir() if folder is None else folder
         self._dtype, self._n_classes = torch.float64, 0
         self._file = self._open()
 
@@ -172,10 +170,7 @@ class _ScoresInFile:
 
     # Without a buffer, which would be written once more, and fail again, when the file is closed.
     def _open(self) -> Any:
-        try:
-            return tempfile.TemporaryFile(buffering=0, dir=self._folder)
-        except OSError as error:
-            raise self._named(error) from error
+        return tempfile.TemporaryFile(buffering=0, dir=self._folder)
 
     def _write(self, scores: torch.Tensor) -> None:
         left = scores.contiguous().view(torch.uint8).numpy().data.cast("B")
@@ -184,14 +179,11 @@ class _ScoresInFile:
             while left:
                 left = left[self._file.write(left) :]
         except OSError as error:
-            raise self._named(error) from error
-
-    def _named(self, error: OSError) -> OSError:
-        return OSError(
-            error.errno,
-            "folder: expected a folder with room for the scores of all chunks, got "
-            f"{self._folder!r} ({error.strerror}).",
-        )
+            raise OSError(
+                error.errno,
+                "folder: expected a folder with room for the scores of all chunks, got "
+                f"{os.fspath(self._folder)!r} ({error.strerror}).",
+            ) from error
 
 
 def _read(chunks: Any) -> Iterator[tuple[torch.Tensor, torch.Tensor, Floats | None]]:
@@ -199,27 +191,14 @@ def _read(chunks: Any) -> Iterator[tuple[torch.Tensor, torch.Tensor, Floats | No
     if not hasattr(chunks, "__iter__") and hasattr(chunks, "__len__"):
         # A torch Dataset may have no end but its length.
         chunks = map(chunks.__getitem__, range(len(chunks)))
-    try:
-        opened = iter(chunks)
-    except TypeError as error:
-        raise TypeError(
-            "chunks: expected an iterable of tuples (scores_a, scores_b), got "
-            f"{type(chunks).__name__} ({error})."
-        ) from error
     first: tuple[int, bool] | None = None
-    for number, chunk in enumerate(opened):
+    for number, chunk in enumerate(chunks):
         where = f" of chunk {number}"
-        if not isinstance(chunk, (tuple, list)) or len(chunk) not in (2, 3):
-            of = f" of {len(chunk)}" if isinstance(chunk, (tuple, list)) else ""
-            raise TypeError(
-                "chunks: expected tuples (scores_a, scores_b) or (scores_a, scores_b, "
-                f"sample_weight), got a {type(chunk).__name__}{of} as chunk {number}."
-            )
-        a, b = check_pair(chunk[0], chunk[1], where)
-        weight = None
-        if len(chunk) == 3 and chunk[2] is not None:
-            name, rows = f"sample_weight{where}", indexed(chunk[0], chunk[1])
-            weight = check_weight(chunk[2], len(a), name, rows=rows, shard=True)
+        scores_a, scores_b, weight = chunk if len(chunk) == 3 else (*chunk, None)
+        a, b = check_pair(scores_a, scores_b, where)
+        if weight is not None:
+            name, rows = f"sample_weight{where}", indexed(scores_a, scores_b)
+            weight = check_weight(weight, len(a), name, rows=rows, shard=True)
         n_classes, weighted = first = first or (a.shape[1], weight is not None)
         if a.shape[1] != n_classes:
             raise ValueError(

@@ -9,10 +9,9 @@ import torch
 
 from pa_select.agreement.inputs.problem import Problem
 from pa_select.agreement.inputs.validation import check_groups
-from pa_select.agreement.posteriors import posteriors
-from pa_select.agreement.result import PosteriorAgreement, source_of
+from pa_select.agreement.result import PosteriorAgreement, posteriors_at, source_of
 from pa_select.agreement.solved_problems import solve_problems
-from pa_select.agreement.standard_errors import error_of_mean, warn_of_few_pairs
+from pa_select.agreement.standard_errors import error_of_mean
 from pa_select.utils.arrays import check_level
 from pa_select.utils.typing import Floats, Groups, Ints, Mask
 
@@ -44,12 +43,6 @@ def confidence_interval(
     ------
     TypeError, ValueError
         If an argument does not fit, or the result has no scores.
-
-    Warns
-    -----
-    UserWarning
-        If there are fewer than six pairs or groups, or fewer than six pairs disagree. The
-        interval is then wide.
 
     Notes
     -----
@@ -89,7 +82,6 @@ def confidence_interval(
     if groups is not None:
         units = check_groups(groups, n, source)
     n_units = len(np.unique(units[source.weight > 0]))
-    warn_of_few_pairs("result", n_units, n_units * (1 - result.agreement_rate))
     if n_units < 2:
         return math.nan, math.nan
     return _interval(source, units, result.score, confidence_level)
@@ -167,7 +159,7 @@ def _bias_of_marginal_prior(problem: Problem, share: Floats, beta: float) -> flo
     inverse temperature. For hard decisions that all agree it is -(K - 1) / 2, Miller's bias of
     an entropy.
     """
-    p, q = (posteriors(x, beta) for x in (problem.a, problem.b))
+    p, q = (posteriors_at(x, beta) for x in (problem.a, problem.b))
     w = torch.from_numpy(share).to(p)
     prior = w @ (p + q) / 2
     present = prior > _ABSENT

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pa_select.agreement.inputs import suspicious_scores as _notices
 from pa_select.agreement.inputs.problem import (
     check_one_problem,
     check_problem,
     check_problems,
     is_batch,
+    warn_of_probabilities,
 )
 from pa_select.agreement.inputs.validation import check_beta, check_groups, is_raise
 from pa_select.agreement.pairs.paired_scores import concatenate
@@ -95,8 +95,8 @@ def posterior_agreement(
         problem; "world" stands for all processes. A shard may be empty, of shape
         (0, n_classes). The processes exchange a few numbers for each evaluation and never
         the scores. All get the same result for all rows, except that `terms` and `source`
-        have the rank's own rows only, which `decompose`, `bootstrap_agreement`,
-        `confidence_interval` and `compare_agreement` then use. None: no communication.
+        have the rank's own rows only, which `posteriors`, `confidence_interval`
+        and `compare_agreement` then use. None: no communication.
     error_score : "raise" or nan, default="raise"
         How to treat a problem whose scores are wrong, or whose agreement cannot be
         certified. "raise": an error. nan: a warning, and for this problem a result whose
@@ -131,17 +131,12 @@ def posterior_agreement(
     UserWarning
         Once for all problems, if the scores of a problem look like probabilities (rows of
         non-negative numbers that sum to 1, not all of them zeros and ones): they are read as
-        logits. With the uniform prior, also if at least 95 % of the predictions for at least
-        20 pairs are one class, since a constant classifier has the highest possible
-        score. If the agreement is 0 because pairs share no class of positive probability. The
-        last two warnings are not given with a process group. With
-        ``error_score=nan``, if a problem has no agreement.
+        logits. With ``error_score=nan``, if a problem has no agreement.
 
     See Also
     --------
     log_probabilities : Converts probabilities to scores.
     pa_kernel : The kernel at given inverse temperatures.
-    agreement_matrix : The agreement of all pairs of several samples.
 
     Notes
     -----
@@ -195,11 +190,7 @@ def posterior_agreement(
             f"{len(failed)} of {len(everything)} problems have no agreement, and their results "
             f"are nan. The first, problem {failed[0][0]}: {failed[0][1]}"
         )
-    _notices.warn_of_probabilities([result.source for result in results])
-    if process_group is None:
-        _notices.warn_of_disjoint_pairs((r.source, r.terms) for r in results)
-    if isinstance(prior, str) and prior == "uniform" and process_group is None:
-        _notices.warn_of_one_class([result.source for result in results])
+    warn_of_probabilities([result.source for result in results])
     return output
 
 
@@ -319,7 +310,7 @@ def pa_kernel(
     array([0.    , 0.1936, 0.4574])
     """
     problem = check_problem(scores_a, scores_b, sample_weight, prior)
-    _notices.warn_of_probabilities([problem])
+    warn_of_probabilities([problem])
     betas = check_beta(beta)
     pairs = concatenate([problem])
     flat = betas.ravel()

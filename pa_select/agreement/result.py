@@ -6,20 +6,11 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
+import torch
 
 from pa_select.agreement.inputs.problem import Problem
 from pa_select.agreement.inputs.validation import CheckedPrior, check_beta
-from pa_select.agreement.posteriors import (
-    Confidence,
-    EntropyChange,
-    Generalization,
-    Part,
-    confidence,
-    decompose,
-    entropy_change,
-    generalization,
-)
-from pa_select.utils.typing import Floats, Labels
+from pa_select.utils.typing import Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,8 +94,8 @@ class PosteriorAgreement:
     n_evaluations : int
         Number of inverse temperatures at which all pairs were evaluated.
     source : Problem or None
-        The scores, weights and prior that were given (not copied), for the bootstrap and
-        the decomposition.
+        The scores, weights and prior that were given (not copied), for `posteriors`,
+        `confidence_interval` and `compare_agreement`.
     failure : str or None
         Why there is no agreement; then all numbers but `n_classes` are nan or 0. None
         everywhere else. See `error_score` of `posterior_agreement`.
@@ -161,184 +152,59 @@ class PosteriorAgreement:
             f"n_classes={self.n_classes}, n_evaluations={self.n_evaluations})"
         )
 
-    def decompose(self, y: Labels | None = None) -> dict[str, Part]:
-        """Split the agreement into the contributions of agreeing and of disagreeing pairs.
+    def posteriors(self, beta: float | None = None) -> tuple[Floats, Floats]:
+        """Return the posteriors of both samples at an inverse temperature.
 
         Parameters
         ----------
-        y : array-like of shape (n_pairs,), default=None
-            The columns of the true classes. With `y`, agreeing pairs are split into those
-            that are right and those that are wrong.
-
-        Returns
-        -------
-        dict of str to Part
-            "agree_right", "agree_wrong" and "disagree"; without `y` "agree" and
-            "disagree". The totals add up exactly to the weighted sum of `terms`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If `y` does not fit, or `source` is None.
-
-        References
-        ----------
-        .. [1] Master's thesis on posterior agreement, section 4.2 and appendix B (the
-           approximated contributions, there zeta).
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from pa_select import posterior_agreement
-        >>> rng = np.random.default_rng(0)
-        >>> y = rng.integers(0, 3, 200)
-        >>> logits = 2 * np.eye(3)[y] + rng.normal(size=(200, 3))
-        >>> result = posterior_agreement(logits, logits + rng.normal(size=(200, 3)))
-        >>> parts = result.decompose(y)
-        >>> {name: (part.n_pairs, round(part.total, 1)) for name, part in parts.items()}
-        {'agree_right': (143, 133.6), 'agree_wrong': (9, 4.9), 'disagree': (48, -10.8)}
-        """
-        return decompose(source_of(self), self.terms, self.beta, y)
-
-    def confidence(
-        self, y: Labels | None = None, *, beta: float | None = None, misled: bool = False
-    ) -> dict[str, Confidence]:
-        """Average the posteriors of agreeing and of disagreeing pairs.
-
-        Parameters
-        ----------
-        y : array-like of shape (n_pairs,), default=None
-            The columns of the true classes, as in `decompose`.
         beta : float, default=None
             The inverse temperature, in [0, inf]. None: `self.beta`, where the maximum is. At 1
-            the posteriors are as trained; the thesis reports the difference of the entropies at
-            the maximum and at 1.
-        misled : bool, default=False
-            Whether to use the thesis's groups, which need `y`: rows that the first sample gets
-            right, rows that it gets wrong, and right rows whose prediction changes in the second
-            sample. So "misled" is a part of "right".
+            the posteriors are as trained; at inf the classes with the largest score share 1.
 
         Returns
         -------
-        dict of str to Confidence
-            The groups of `decompose`, or with `misled` "right", "wrong" and "misled".
-
-        Raises
-        ------
-        TypeError, ValueError
-            If an argument does not fit, or `source` is None.
-
-        References
-        ----------
-        .. [1] Master's thesis on posterior agreement, Table 4.2 and Figures 4.8 and 4.11.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from pa_select import posterior_agreement
-        >>> rng = np.random.default_rng(0)
-        >>> logits = 5 * rng.normal(size=(200, 3))
-        >>> result = posterior_agreement(logits, logits + 2 * rng.normal(size=(200, 3)))
-        >>> trained, best = result.confidence(beta=1.0), result.confidence()
-        >>> f"{best['agree'].entropy - trained['agree'].entropy:+.2f} nats"
-        '-0.06 nats'
-        """
-        at = self.beta if beta is None else float(check_beta(beta))
-        return confidence(source_of(self), at, y, misled)
-
-    def entropy_change(self, y: Labels | None = None) -> EntropyChange:
-        r"""Compare the entropy of posteriors at `beta` with their entropy as trained, at 1.
-
-        Parameters
-        ----------
-        y : array-like of shape (n_pairs,), default=None
-            The columns of the true classes. With `y` only the rows of the first sample that
-            are classified correctly count, as in the thesis; without, all rows.
-
-        Returns
-        -------
-        EntropyChange
-
-        Raises
-        ------
-        TypeError, ValueError
-            If `y` does not fit, or `source` is None.
-
-        Notes
-        -----
-        The thesis reports :math:`\Delta H = H(\beta^*) - H(1)` "with the average posterior
-        over correctly classified observations" [1]_, without the order of the classes in which
-        it averages. In the order of the columns (`of_average`) the average over balanced classes
-        stays close to uniform: its entropy says how balanced the predictions are, more than how
-        certain, and may rise while every row becomes more certain. The thesis's values, down to
-        -3.05 with 10 balanced classes, are beyond what this average can change in nats.
-
-        References
-        ----------
-        .. [1] Master's thesis on posterior agreement, Table 4.2 and appendix B.1.2.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from pa_select import posterior_agreement
-        >>> rng = np.random.default_rng(0)
-        >>> logits = 5 * rng.normal(size=(200, 3))
-        >>> result = posterior_agreement(logits, logits + 2 * rng.normal(size=(200, 3)))
-        >>> change = result.entropy_change()
-        >>> print(f"{change.of_rows:+.2f} nats in the mean over {change.n_rows} rows")
-        -0.07 nats in the mean over 200 rows
-        """
-        return entropy_change(source_of(self), self.beta, y)
-
-    def generalization(self) -> Generalization:
-        r"""Compute the generalisation error of the theory and the divergence from the prior.
-
-        Returns
-        -------
-        Generalization
-            ``error`` and ``divergence`` at `beta`, in nats per pair.
+        first, second : ndarray of shape (n_pairs, n_classes)
+            In the order of the rows.
 
         Raises
         ------
         ValueError
-            If `source` is None.
-
-        Notes
-        -----
-        With the posteriors :math:`p'` and :math:`p''` of a pair and the prior :math:`\pi` the
-        generalisation error is the mean over pairs of
-        :math:`\sum_j p'(j) \log(\pi_j / p''(j))`. By Jensen's inequality it is at least minus
-        the agreement at every inverse temperature [1]_. The theory maximises the agreement under
-        the condition that the divergence stays small; without it constant predictions are best.
-        The marginal prior needs no such condition.
-
-        References
-        ----------
-        .. [1] Master's thesis on posterior agreement, sections 2.3.2 and 2.3.3. Its Lemma 2.3.1,
-           that the error is not negative, assumes independent samples. Pairs are not independent:
-           if they have the same certain posteriors of K balanced classes, the error is -log(K).
+            If `beta` is negative or nan, or `source` is None.
 
         Examples
         --------
-        A constant classifier agrees perfectly with itself, and the divergence shows it:
+        How certain is a classifier, as trained and where the samples agree best?
 
         >>> import numpy as np
         >>> from pa_select import posterior_agreement
-        >>> same_class = np.tile([5.0, 0, 0, 0], (10, 1))
-        >>> constant = posterior_agreement(same_class, same_class)
-        >>> error, divergence = constant.generalization()
-        >>> print(f"{constant.score:.2f} {error:.2f} {divergence:.2f}")
-        1.39 -1.39 1.39
+        >>> rng = np.random.default_rng(0)
+        >>> logits = 5 * rng.normal(size=(200, 3))
+        >>> result = posterior_agreement(logits, logits + 2 * rng.normal(size=(200, 3)))
+        >>> for beta in (1.0, None):
+        ...     first, second = result.posteriors(beta)
+        ...     print(f"{first.max(axis=1).mean():.2f} {second.max(axis=1).mean():.2f}")
+        0.90 0.89
+        0.93 0.91
         """
-        return generalization(source_of(self), self.beta)
+        source = source_of(self)
+        at = self.beta if beta is None else float(check_beta(beta))
+        first, second = (posteriors_at(x, at).cpu().numpy() for x in (source.a, source.b))
+        return first, second
 
 
-def source_of(result: object, name: str = "result") -> Problem:
+def posteriors_at(scores: torch.Tensor, beta: float) -> torch.Tensor:
+    """Return posteriors at an inverse temperature; at inf the top classes share 1."""
+    below = scores.double() - scores.double().amax(1, keepdim=True)
+    if beta == np.inf:
+        tied = (below == 0).double()
+        return tied / tied.sum(1, keepdim=True)
+    # A score of -inf has probability 0 at every positive inverse temperature.
+    tempered = torch.zeros_like(below) if beta == 0 else beta * below
+    return torch.softmax(tempered, 1)
+
+
+def source_of(result: PosteriorAgreement, name: str = "result") -> Problem:
     """Return the source of a result, or raise an error that names the argument."""
-    if not isinstance(result, PosteriorAgreement):
-        raise TypeError(
-            f"{name}: expected a result of posterior_agreement, got {type(result).__name__}."
-        )
     if result.failure is not None:
         raise ValueError(f"{name}: expected an agreement, got a failure: {result.failure}")
     if result.source is None:

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pa_select.utils.messages import warn_caller
 from pa_select.utils.p_values import p_value
 from pa_select.utils.typing import Floats, Ints
 
@@ -16,8 +15,6 @@ from pa_select.utils.typing import Floats, Ints
 _PAIRS_AT_ONCE = 1 << 20
 # Differences of terms below this share of the largest term, or of 1 nat, are rounding.
 _ROUNDING = 1e-12
-#: Six independent pairs are the fewest of which a sign test can reject at the level 0.05.
-FEWEST = 6
 
 
 class MeanDifference(NamedTuple):
@@ -51,20 +48,6 @@ def mean_difference(
     scale = max(1.0, float(np.abs(terms).max()), float(np.abs(others).max()))
     largest = n * float(np.abs(shares).max())
     return MeanDifference(mean, error, p_value(mean, error, n, largest, _ROUNDING * scale), n)
-
-
-def warn_of_few_pairs(name: str, n_units: int, n_disagreeing: float | None = None) -> None:
-    """Warn if there are too few independent pairs, or too few that disagree."""
-    if n_units < FEWEST:
-        few = f"{n_units} independent {'pair' if n_units == 1 else 'pairs'}"
-    elif n_disagreeing is not None and round(n_disagreeing, 6) < FEWEST:  # a rounded product
-        few = f"{n_disagreeing:.3g} disagreeing pairs"
-    else:
-        return
-    warn_caller(
-        f"{name}: expected at least {FEWEST} independent pairs, and as many that disagree, got "
-        f"{few}. An interval is wide then, but holds; a test finds large differences only."
-    )
 
 
 def standard_error(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+import warnings
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
 
 from pa_select._version import __version__
 from pa_select.command_line import expect, files, output
@@ -16,41 +17,33 @@ from pa_select.utils.arrays import check_tol
 
 _SCORE = """\
 Print the posterior agreement of two samples: how much a classifier's posteriors agree on
-the same objects seen twice, in nats per pair, with its standard error and the contributions
-of pairs with equal and with different predictions.
+the same objects seen twice, in nats per pair, with its standard error. It measures
+stability, not truth. Rank models by the agreement with the marginal prior.
 """
 
-_SCORE_DETAILS = """\
-what is printed:
-  agreement        0: no better than uniform posteriors. log(classes): all pairs agree.
-                   It measures stability, not truth. Rank models by the agreement with
-                   the marginal prior, with which a constant classifier has 0.
-  beta             the inverse temperature at which the posteriors agree best.
-  same prediction  the share of pairs whose largest scores are in the same class.
-  nats             the contribution of a part's pairs to the sum over all pairs;
-                   disagreeing pairs lower the sum.
+# Fields of a result that are as long as the data, or not numbers.
+_LEFT_OUT = ("terms", "source", "failure", "path")
 
-examples:
-  pa-select score today.npy tomorrow.npy
-  pa-select score scores.npz:today scores.npz:tomorrow --labels scores.npz:y
-  pa-select score site_a.csv site_b.csv --probabilities --json
-  make_scores | pa-select score today.npy -
+# The end of the help of both subcommands.
+_FILES_AND_RESULTS = """
+files:
+  A row for each object and a column for each class, in the same order in all files: logits,
+  log-probabilities or probabilities. Names of rows and columns, where files have them, must
+  be the same. numpy reads .npy, and the arrays of .npz (scores.npz:today). pandas reads all
+  others, as csv or .parquet: pip install "pa-select[command-line]". Line 1 of a csv file
+  names the classes; a first column without a name names the rows.
+  Labels that are numbers are column numbers, from 0; others are names of classes.
+
+results:
+  Warnings and errors are lines on standard error. Behind +- is one standard error, which
+  assumes independent rows. JSON has the fields of pa_select.PosteriorAgreement without the
+  arrays (score), or those of pa_select.two_sites.ExpectedScore (expect; with --model an object
+  for each name, and of several its "weight"). Infinity is "Infinity", and missing values are null.
+
+exit status:
+  0 done, 1 the computation failed, 2 wrong usage or input, 130 interrupted, 141 the reader
+  of the output has ended.
 """
-
-
-class _Parser(argparse.ArgumentParser):
-    """A parser that reports an error in one line."""
-
-    def error(self, message: str) -> NoReturn:
-        message = message.replace(
-            "argument --model: expected 4 arguments",
-            "--model: expected NAME a b val for each model, got fewer",
-        )
-        self.exit(output.complain(f"{message} (see --help)", output.WRONG_INPUT))
-
-    def _parse_optional(self, arg_string: str) -> Any:
-        # An array of standard input, -:name, is a file and no option.
-        return None if arg_string.startswith("-:") else super()._parse_optional(arg_string)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -63,121 +56,103 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     try:
         try:
-            parser = _parser()
-            options, unknown = parser.parse_known_args(arguments)
-            if unknown:
-                parser.error(f"unrecognized arguments: {' '.join(unknown)}{_advice(options)}")
-            return int(options.run(options, own_process=arguments is None))
+            options = _parser().parse_args(arguments)
+            options.run(options, own_process=arguments is None)
         finally:
-            if sys.stdout is not None:  # None: it was closed before the command began
-                sys.stdout.flush()
+            sys.stdout.flush()
     except InputError as error:
         return output.complain(str(error), output.WRONG_INPUT)
+    except RuntimeError as error:
+        message = str(error).replace("tol, or for certify=False", "--tol")
+        return output.complain(f"the computation failed: {message}", output.FAILED)
     except KeyboardInterrupt:
         return output.INTERRUPTED
     except BrokenPipeError:
         # The reader has closed the pipe. Flushing the rest at exit must not fail again.
-        _discard_output()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return output.BROKEN_PIPE
-    except OSError as error:
-        _discard_output()
-        return output.complain(str(error), output.FAILED)
-    except MemoryError:
-        return output.complain("the computation failed: out of memory", output.FAILED)
-
-
-def _advice(options: argparse.Namespace) -> str:
-    """Say what may be missing before arguments that are too many."""
-    if options.command == "expect" and options.model:
-        return "; write --model before each model's name"
-    if options.command == "expect" and options.validation is None:
-        return "; write --validation before the third file"
-    return ""
-
-
-def _discard_output() -> None:
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return output.DONE
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = argparse.ArgumentParser(
         prog="pa-select",
         description="Model selection by posterior agreement, from saved scores.",
         epilog="See pa-select score --help and pa-select expect --help for details.",
     )
     parser.add_argument("--version", action="version", version=f"pa-select {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="command", required=True)
-    score = expect.add_command(
-        commands, "score", "how stable one model is", _SCORE, _SCORE_DETAILS
+    # The options that say how files are read and results written.
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument(
+        "--probabilities",
+        action="store_true",
+        help="all files hold probabilities (without this option: those of the models whose rows "
+        "all sum to 1); values below 1e-8 are raised to it before the log",
     )
-    score.add_argument("a", help="scores of the first sample")
-    score.add_argument("b", help="scores of the second sample, in the row order of the first")
-    score.add_argument(
-        "--labels",
-        metavar="y",
-        help="true classes, as column numbers from 0 or as names of classes; agreeing pairs are "
-        "then split into those that are right and those that are wrong in the first sample",
+    shared.add_argument(
+        "--header",
+        action=argparse.BooleanOptionalAction,
+        help="whether line 1 of csv files has names (default: it has, and numbers are an error)",
     )
-    score.add_argument(
+    shared.add_argument("--json", action="store_true", help="print one JSON object")
+    for name, run, summary, description in (
+        ("score", _score, "how stable one model is", _SCORE),
+        ("expect", expect.run, expect.SUMMARY, expect.DESCRIPTION),
+    ):
+        command = commands.add_parser(
+            name,
+            parents=[shared],
+            help=summary,
+            description=description,
+            epilog=_FILES_AND_RESULTS,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        command.set_defaults(run=run)
+        (_add_score_arguments if name == "score" else expect.add_arguments)(command)
+    return parser
+
+
+def _add_score_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("a", help="scores of the first sample")
+    parser.add_argument("b", help="scores of the second sample, in the row order of the first")
+    parser.add_argument(
         "--prior",
         choices=("uniform", "marginal"),
         default="marginal",
         help="marginal (default) is for ranking models: a constant classifier has agreement 0; "
         "uniform is the papers' metric. The text has both, and all else with this one",
     )
-    score.add_argument(
+    parser.add_argument(
         "--tol",
         type=float,
         default=1e-6,
         metavar="nats",
         help="largest certified gap (default %(default)s)",
     )
-    score.set_defaults(run=_score)
-    expect.add_parser(commands)
-    return parser
 
 
-def _score(options: argparse.Namespace, own_process: bool) -> int:
-    files.check_names([options.a, options.b, options.labels or ""])
+def _score(options: argparse.Namespace, own_process: bool) -> None:
     # The input is checked before torch is imported, because the import takes seconds.
     with files.input_errors():
         check_tol(options.tol, "--tol")
-    (a, b) = files.read_scores({"": [options.a, options.b]}, options)[""]
-    columns, labels = files.column_names([a, b]), None
-    if options.labels is not None:
-        labels, columns = files.read_labels(options.labels, a, columns)
-
-    agreements, notices = _import_agreement(own_process)
-    try:
-        result = agreements(a.values, b.values, prior=options.prior, tol=options.tol)
-        other: Any = None
-        if not options.json:
-            other_prior = "uniform" if options.prior == "marginal" else "marginal"
-            other = agreements(a.values, b.values, prior=other_prior, certify=False)
-    except RuntimeError as error:
-        message = str(error).replace("tol, or for certify=False", "--tol")
-        return output.complain(f"the computation failed: {message}", output.FAILED)
-    names = f"{a.name} and {b.name}"
-    for message in notices.doubt_of_disjoint_pairs(result.source, result.terms, names):
-        output.warn(message)
-    share = notices.share_of_one_class(result.source) if options.prior == "uniform" else None
-    if share is not None:
-        output.warn(
-            f"{a.name} and {b.name}: {math.floor(100 * share)} % of the predictions are of "
-            "one class. With the uniform prior a classifier that always predicts the same class "
-            "has the highest possible score; rank models by the marginal one."
-        )
-    parts = result.decompose(labels)
-    if options.json:
-        output.print_result(output.agreement_as_json(result, parts))
-    else:
-        output.print_result(output.agreement_as_text(result, other, parts, options.prior, columns))
-    return output.DONE
-
-
-def _import_agreement(own_process: bool) -> tuple[Callable[..., Any], Any]:
-    """Import what needs torch."""
+    models = files.read_scores({"": [options.a, options.b]}, options)
+    a, b = models[""]
     with expect.quick_imports(own_process):
-        from pa_select.agreement.inputs import suspicious_scores
-        from pa_select.agreement.posterior_agreement import agreements
-    return agreements, suspicious_scores
+        from pa_select.agreement.posterior_agreement import posterior_agreement
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = posterior_agreement(a.values, b.values, prior=options.prior, tol=options.tol)
+    for warning in caught:
+        message = str(warning.message).replace("scores_a", a.name).replace("scores_b", b.name)
+        output.warn(message)
+    if options.json:
+        names = [one.name for one in fields(result) if one.name not in _LEFT_OUT]
+        output.print_result(output.as_json({name: getattr(result, name) for name in names}))
+        return
+    other_prior: Any = "uniform" if options.prior == "marginal" else "marginal"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        other = posterior_agreement(a.values, b.values, prior=other_prior, certify=False)
+    columns = files.column_names(models)
+    output.print_result(output.agreement_as_text(result, other, options.prior, columns))

@@ -6,38 +6,30 @@ import io
 import json
 import math
 import sys
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from pa_select.utils.html import visible
 
 if TYPE_CHECKING:
-    from pa_select.agreement import Part, PosteriorAgreement
+    from pa_select.agreement import PosteriorAgreement
     from pa_select.two_sites import ExpectedScore
 
 #: Exit statuses.
 DONE, FAILED, WRONG_INPUT, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
 
-# Fields that are as long as the data, or not numbers.
-_LEFT_OUT = ("terms", "source", "failure", "path")
 # What the agreement with each prior is for.
 _PURPOSES = {"marginal": "for ranking models", "uniform": "the papers' metric"}
 
 
 def warn(message: str) -> None:
     """Write a warning to standard error, in one line."""
-    _write_line("warning", message)
+    print(f"pa-select: warning: {visible(_one_line(message))}", file=sys.stderr)
 
 
 def complain(message: str, status: int) -> int:
     """Write an error to standard error, in one line, and return the exit status."""
-    _write_line("error", message)
+    print(f"pa-select: error: {visible(_one_line(message))}", file=sys.stderr)
     return status
-
-
-def _write_line(kind: str, message: str) -> None:
-    if sys.stderr is not None:  # a closed one is None, with which `print` takes sys.stdout
-        print(f"pa-select: {kind}: {visible(_one_line(message))}", file=sys.stderr)
 
 
 def print_result(text: str) -> None:
@@ -49,13 +41,6 @@ def print_result(text: str) -> None:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
-
-
-def agreement_as_json(result: PosteriorAgreement, parts: dict[str, Part]) -> str:
-    """Return a JSON object with the result's fields, and its parts in "decomposition"."""
-    values = {f.name: getattr(result, f.name) for f in fields(result) if f.name not in _LEFT_OUT}
-    values["decomposition"] = {name: part._asdict() for name, part in parts.items()}
-    return as_json(values)
 
 
 def as_json(values: dict[str, Any]) -> str:
@@ -79,11 +64,10 @@ def _json_value(value: object) -> Any:
 def agreement_as_text(
     result: PosteriorAgreement,
     other: PosteriorAgreement,
-    parts: dict[str, Part],
     prior: str,
     columns: list[str] | None,
 ) -> str:
-    """Return a few aligned lines and a table of the parts; `other` has the other prior."""
+    """Return a few aligned lines; `other` has the other prior."""
     (other_prior,) = _PURPOSES.keys() - {prior}
     lines = [
         ("agreement", f"{_agreement(result)} ({prior} prior, {_PURPOSES[prior]})"),
@@ -93,15 +77,7 @@ def agreement_as_text(
         ("same prediction", f"{result.agreement_rate:.2%} of {result.n_pairs} pairs"),
         ("classes", f"{result.n_classes}{_names(columns, ': {}')}"),
     ]
-    text = [f"{name:<16}{value}" for name, value in lines]
-    width = max(map(len, parts))
-    text += ["", f"{'part':<{width}}  {'pairs':>8}  {'nats':>12}  {'share':>7}"]
-    for name, part in parts.items():
-        share = "" if math.isnan(part.share) else f"{part.share:.1%}"
-        text.append(
-            f"{name:<{width}}  {part.n_pairs:>8}  {part.total:>12.4f}  {share:>7}".rstrip()
-        )
-    return "\n".join(text)
+    return "\n".join(f"{name:<16}{value}" for name, value in lines)
 
 
 def _agreement(result: PosteriorAgreement) -> str:

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, Dataset, RandomSampler
+from torch.utils.data import DataLoader, RandomSampler
 
 from pa_select.scores.modules import module_scores
 from pa_select.training.epoch_selector import EPOCH_TOL, EpochSelector
-from pa_select.training.paired_environments import refuse_labels, untouched_random_states
-from pa_select.utils.messages import named_error, optional_import, warn_caller
+from pa_select.training.paired_environments import untouched_random_states
+from pa_select.utils.messages import optional_import, warn_caller
 from pa_select.utils.typing import Device, Prior
 
 _Callback: Any = optional_import("lightning.pytorch", "lightning").Callback
@@ -50,8 +50,6 @@ class PAEarlyStopping(_Callback):
 
     Raises
     ------
-    TypeError
-        If an environment is a Dataset without a loader.
     ValueError
         If there are not two environments, or a loader shuffles.
 
@@ -96,23 +94,12 @@ class PAEarlyStopping(_Callback):
             raise ValueError(
                 f"environments: expected two, in a tuple, got {type(environments).__name__}{got}."
             )
-        refuse_labels(environments)
         for number, environment in enumerate(environments):
-            if isinstance(environment, Dataset):
-                raise TypeError(
-                    f"environments[{number}]: expected a tensor, an array or a DataLoader, got "
-                    f"the Dataset {type(environment).__name__}; give DataLoader(dataset)."
-                )
             if isinstance(getattr(environment, "sampler", None), RandomSampler):
                 raise ValueError(
                     f"environments[{number}]: expected a DataLoader that does not shuffle, since "
                     "rows are paired by their order."
                 )
-        if guard is None and guard_error:
-            raise ValueError(
-                "guard: expected the name of a logged accuracy with "
-                f"guard_error={guard_error!r}, got None."
-            )
         if guard is not None and "loss" in guard.lower() and "neg" not in guard.lower():
             raise ValueError(
                 "guard: expected a metric in which higher is better, such as 'val_acc', got "
@@ -164,14 +151,9 @@ class PAEarlyStopping(_Callback):
 
     def _score(self, trainer: Any, pl_module: torch.nn.Module) -> None:
         with untouched_random_states(pl_module):
-            a, b = (_outputs(pl_module, self.environments[k], k) for k in (0, 1))
+            a, b = (_outputs(pl_module, environment) for environment in self.environments)
         score = None
         if self.guard is not None:
-            if self.guard not in trainer.callback_metrics:
-                known = sorted(trainer.callback_metrics)
-                raise ValueError(
-                    f"guard: expected a logged metric, one of {known}, got {self.guard!r}."
-                )
             score = float(trainer.callback_metrics[self.guard])
         self.selector_.update(
             a,
@@ -188,11 +170,8 @@ class PAEarlyStopping(_Callback):
             trainer.should_stop = True
 
 
-def _outputs(pl_module: torch.nn.Module, environment: Any, k: int) -> torch.Tensor:
+def _outputs(pl_module: torch.nn.Module, environment: Any) -> torch.Tensor:
     batches: Iterable[Any] = [environment]
     if isinstance(environment, DataLoader):
         batches = (b[0] if isinstance(b, (tuple, list)) else b for b in environment)
-    try:
-        return torch.cat([module_scores(pl_module, batch, 1024)[0] for batch in batches])
-    except (RuntimeError, TypeError, ValueError) as error:
-        raise named_error(error, f"environments[{k}]") from error
+    return torch.cat([module_scores(pl_module, batch, 1024)[0] for batch in batches])

@@ -24,7 +24,6 @@ _OWN = [
     "pa_select.model_selection.pa_scorer.PAScorer",
     "pa_select.model_selection.pa_search.PARandomizedSearchCV",
     "pa_select.model_selection.pa_search.PASearchCV",
-    _name(rules.majority_rate),
 ]
 # A search holds the rule that chose.
 _RULES = [

@@ -2,36 +2,27 @@
 
 from pa_select.model_selection.candidate_posterior import candidate_posterior
 from pa_select.model_selection.committee import PACommittee
-from pa_select.model_selection.kinds.kind import Comparison, DataKind, RowsOfX
 from pa_select.model_selection.pa_scorer import PAScorer, pa_scorer
 from pa_select.model_selection.pa_search import PARandomizedSearchCV, PASearchCV
 from pa_select.model_selection.rules import (
     GuardedSelection,
-    majority_rate,
     within_one_standard_error,
 )
 from pa_select.model_selection.selection_rule import Condition, Metric, SelectionRule
-from pa_select.model_selection.split_scores import Extra, PairsOfModels
 from pa_select.scores.candidate_posterior import CandidatePosterior
 from pa_select.scores.new_site import new_site_interval
 
 __all__ = [
     "CandidatePosterior",
-    "Comparison",
     "Condition",
-    "DataKind",
-    "Extra",
     "GuardedSelection",
     "Metric",
     "PACommittee",
     "PARandomizedSearchCV",
     "PAScorer",
     "PASearchCV",
-    "PairsOfModels",
-    "RowsOfX",
     "SelectionRule",
     "candidate_posterior",
-    "majority_rate",
     "new_site_interval",
     "pa_scorer",
     "within_one_standard_error",

@@ -259,8 +259,6 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
         TypeError, ValueError
             Before any fit, if a parameter or the data are wrong; the message names the
             argument. After all fits, if every candidate failed in some split.
-        OSError
-            Before any fit, if `memory` is a folder that cannot be written.
         KeyboardInterrupt
             If interrupted; ``cv_results_`` then has the finished candidates.
 
@@ -410,13 +408,12 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
 
     def _keep(self, plan: Plan, outcomes: list[list[Outcome]], metric: str) -> None:
         """Keep what will be asked of the search: about its data, what it compared and its rule."""
-        self.n_splits_, self._n_labelled = len(plan.splits), len(plan.data.y)
+        self.n_splits_ = len(plan.splits)
         self.n_fits_ = len(outcomes) * len(plan.splits)
         kind = plan.kind
-        self.pairing_, self._said = kind.pairing, (kind.asks, kind.compares, kind.shows_elsewhere)
+        self.pairing_, self._shows_elsewhere = kind.pairing, kind.shows_elsewhere
         self._pairs, self._only_class = plan.pairs, plan.only_class
         self._rule = plan.rule(metric)
-        self._held_out = plan.comparison.held_out_environments(metric)
         if self.return_fold_scores:
             self.fold_scores_ = [[o.matrices for o in of_candidate] for of_candidate in outcomes]
             self.fold_rows_ = plan.layout.scored_rows

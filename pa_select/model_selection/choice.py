@@ -20,7 +20,7 @@ from pa_select.utils.p_values import LEVEL_TOLD_APART
 from pa_select.utils.typing import Floats, Ints, Mask, Search
 
 if TYPE_CHECKING:
-    from pa_select.agreement.bootstrap import AgreementComparison
+    from pa_select.agreement.compare_agreement import AgreementComparison
     from pa_select.agreement.solved_problems import PooledPairs
     from pa_select.agreement.standard_errors import MeanDifference
     from pa_select.two_sites.score_of_units import Differences
@@ -150,12 +150,10 @@ def contenders(table: dict[str, Any], chosen: int, tie: float) -> Ints:
 
 
 def agreement_comparison(terms: Floats, others: Floats, pairs: PooledPairs) -> AgreementComparison:
-    """Compare the mean terms of two candidates, each of shape (n_pairs,); warn of few objects."""
-    from pa_select.agreement.bootstrap import AgreementComparison
-    from pa_select.agreement.standard_errors import warn_of_few_pairs
+    """Compare the mean terms of two candidates, each of shape (n_pairs,)."""
+    from pa_select.agreement.compare_agreement import AgreementComparison
 
     comparison = _mean_difference(terms, others, pairs)
-    warn_of_few_pairs("pairs", comparison.n_units)
     difference, error, p_value, _ = comparison
     return AgreementComparison(difference, error, p_value, p_value)
 
@@ -169,7 +167,7 @@ def _mean_difference(terms: Floats, others: Floats, pairs: PooledPairs) -> MeanD
 
 def expected_comparison(differences: Differences, i: int, j: int) -> AgreementComparison:
     """Compare the expected scores of two candidates."""
-    from pa_select.agreement.bootstrap import AgreementComparison
+    from pa_select.agreement.compare_agreement import AgreementComparison
 
     found = differences.between(i, j)
     return AgreementComparison(*found, found.p_value)

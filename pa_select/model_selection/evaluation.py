@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import joblib
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils.parallel import delayed
+from sklearn.utils.validation import check_memory
 
-from pa_select.model_selection.checkpoint import is_kept, kept, keys_of
+from pa_select._version import __version__
 from pa_select.model_selection.split_scores import (
     Data,
     Outcome,
@@ -74,17 +77,13 @@ def evaluate(
     """Yield each candidate's outcomes, one for each split, as soon as all are finished."""
     from tqdm.auto import tqdm
 
-    work = None if memory is None else kept(memory)
-    keys: list[Any] = [[None] * len(splits)] * len(params)
-    if work is not None:
-        of_estimator = keys_of(data, splits)
-        keys = [of_estimator(with_parameters(estimator, x)) for x in params]
+    if memory is not None:
+        work, keys = _kept_work(memory), _keys(params, estimator, splits, data)
     n_fits = len(params) * len(splits)
     if verbose > 0:  # as scikit-learn says it
-        n_kept = sum(is_kept(work, key) for of_candidate in keys for key in of_candidate)
         print(
             f"Fitting {len(splits)} folds for each of {len(params)} candidates, totalling "
-            f"{n_fits} fits" + (f", of which {n_kept} are kept in memory" if n_kept else "")
+            f"{n_fits} fits"
         )
     part = callbacks.subtask("search", max_subtasks=n_fits, sequential_subtasks=False)
     part.begin()
@@ -103,7 +102,10 @@ def evaluate(
                     "candidate_progress": (candidate, len(params)),
                     "callback": parts[candidate * len(splits) + split].of_worker(),
                 }
-                yield delayed(_run)(work, keys[candidate][split], data, arguments)
+                if memory is None:
+                    yield delayed(fit_and_score_split)(data=data, **arguments)
+                else:
+                    yield delayed(work)(keys[candidate][split], data, arguments)
 
     finished: list[Outcome] = []
     # From 2 on scikit-learn prints a line for each fit.
@@ -118,18 +120,28 @@ def evaluate(
     part.end()
 
 
-def _run(work: Any, key: str | None, data: Data, arguments: dict[str, Any]) -> Outcome:
-    """Compute or look up one result, and call the callbacks in either case."""
-    arguments = arguments | {"data": data}
-    if key is None:
-        return fit_and_score_split(**arguments)
-    found = is_kept(work, key)
-    outcome: Outcome = work(key, arguments)
-    if found and (callback := arguments["callback"]):
-        caller, context = callback["caller"], callback["callback_ctx"]
-        context.call_on_fit_task_begin(estimator=caller)
-        context.call_on_fit_task_end(estimator=caller)
-    return outcome
+def _kept_work(memory: Any) -> Any:
+    """Return the work on a split as a function whose results a `joblib.Memory` keeps by key."""
+    memory = os.fspath(memory) if isinstance(memory, os.PathLike) else memory
+    return check_memory(memory).cache(_work, ignore=["data", "arguments"])
+
+
+def _work(key: str, data: Data, arguments: dict[str, Any]) -> Outcome:
+    return fit_and_score_split(data=data, **arguments)
+
+
+def _keys(
+    params: Sequence[dict[str, Any]],
+    estimator: Estimator,
+    splits: Sequence[SplitTask],
+    data: Data,
+) -> list[list[str]]:
+    """Return the key of each candidate's work on each split."""
+    # Made here and not by the workers, where large arrays have another class. All but the
+    # parameters is hashed once.
+    shared = joblib.hash((__version__, data, estimator))
+    tasks = [joblib.hash(task) for task in splits]
+    return [[joblib.hash((shared, task, parameters)) for task in tasks] for parameters in params]
 
 
 def _parallel(n_jobs: int | None, pre_dispatch: int | str) -> Parallel:

@@ -16,7 +16,7 @@ from pa_select.model_selection.table_columns import first_metric
 from pa_select.utils.typing import Floats, Frame
 
 if TYPE_CHECKING:
-    from pa_select.agreement.bootstrap import AgreementComparison
+    from pa_select.agreement.compare_agreement import AgreementComparison
     from pa_select.agreement.solved_problems import PooledPairs
     from pa_select.two_sites.score_of_units import Differences
 
@@ -64,11 +64,6 @@ class FittedSearchMixin:
             If i or j is not the index of a candidate.
         ValueError
             If `site` is not the name of one, or agreements are compared.
-
-        Warns
-        -----
-        UserWarning
-            If the pairs are of fewer than six rows.
 
         Examples
         --------
@@ -198,7 +193,7 @@ class FittedSearchMixin:
         return summary(self)
 
     def report(self, path: str | os.PathLike[str] | None = None) -> str | None:
-        """Write a page for readers who do not program: what was asked, chosen and expected.
+        """Write a page for readers who do not program: what was chosen, and how sure it is.
 
         Parameters
         ----------
@@ -208,13 +203,16 @@ class FittedSearchMixin:
         Returns
         -------
         str or None
-            The page, if no file is written. It is self-contained, can be printed, and runs no
-            script.
+            The page, if no file is written: what to use, the expected score with its range, who
+            votes in a committee, the candidates, and what was warned of. It is self-contained, and
+            runs no script.
 
         Raises
         ------
         sklearn.exceptions.NotFittedError
             If the search is not fitted.
+        ImportError
+            If pandas is not installed.
         OSError
             If the file cannot be written.
 

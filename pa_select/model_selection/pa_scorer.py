@@ -133,14 +133,9 @@ class PAScorer(SavedWithVersions, BaseEstimator):
     compare, and there is a warning if a fold has fewer pairs than twice the classes (several views
     of a row count as one). `PASearchCV` pools the pairs of all folds.
 
-    Searches of scikit-learn turn an error of a scorer into a score of nan and a warning for each
-    fold. So the parameters are checked when the scorer is made, and a search stops at its first
-    score if the estimators are no classifiers of one output, if a view fails, if they take the
-    rows of the search but not those of pairs or views, such as missing values, or texts for
-    numbers, or if a fold has nothing to compare, for example rows of only one environment. If a
-    parameter of the candidate may be the reason, only this candidate is nan: one that is no
-    number, such as ``voting="hard"``, and for rows that are not taken one that is no text or
-    switch either, such as a step of a pipeline.
+    In a search an error of the scorer is, as that of any other one, a score of nan and a warning
+    whose last line is the message; ``error_score="raise"`` shows it at once. The parameters are
+    checked when the scorer is made.
 
     References
     ----------
@@ -176,7 +171,7 @@ class PAScorer(SavedWithVersions, BaseEstimator):
     random_state: RandomState = None
 
     def __post_init__(self) -> None:
-        # Checked here, since a search would turn the error of a call into nan for every fold.
+        # Checked here, where the error shows at once; a search makes nan of that of a call.
         self._check()
 
     @property

@@ -63,7 +63,6 @@ class PASearchCV(BasePASearch):
           yields ``(split_a, rows_a, split_b, rows_b)``: row ``rows_a[i]``, scored by the
           model of split number ``split_a``, is compared with row ``rows_b[i]``, scored by
           the model of split number ``split_b``. A model must not be fitted to its rows.
-        - a class, a kind of data of your own (`pa_select.model_selection.DataKind`).
     scoring : str, callable, list, tuple or dict, default=None
         As in GridSearchCV; this score decides which candidates are eligible, except with
         `paired` (by default its expected value decides).
@@ -123,12 +122,9 @@ class PASearchCV(BasePASearch):
         agreements are certified to 0.001 nats, and more exactly only where candidates contend:
         see `certified_choice_`.
     memory : None, str, path or joblib.Memory, default=None
-        A cache for the result of every finished (candidate, split), as scikit-learn's pipelines
-        have one. If a search is killed and fitted again, it continues from there, with the same
-        results. A result is used again if the data, the split, the scorers, the estimator with
-        its parameters and the versions of pa_select, scikit-learn, torch, skorch and numpy are
-        the same. An edit of your own code is not noticed: empty the folder then. All objects
-        must be ones that pickle can save.
+        Keeps the result of every finished (candidate, split), as the memory of a Pipeline keeps
+        its steps. If a search is killed and fitted again, it continues from there, with the same
+        results. Clear the folder after a change of code that the fits run.
     return_fold_scores : bool, default=False
         Keep the class scores of all models in ``fold_scores_``.
     adapter : None, "ridge" or estimator, default=None

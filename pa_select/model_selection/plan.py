@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial, wraps
+from functools import cached_property, wraps
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,6 @@ from pa_select.model_selection.candidate_posterior import no_parts
 from pa_select.model_selection.choice import make_rule, selection_of
 from pa_select.model_selection.committee import PACommittee
 from pa_select.model_selection.committee_vote import CommitteeVote, beta_of
-from pa_select.model_selection.kinds.custom import compare_own
 from pa_select.model_selection.kinds.environments import check_environments
 from pa_select.model_selection.kinds.kind import (
     Comparison,
@@ -25,7 +24,6 @@ from pa_select.model_selection.kinds.kind import (
     ExpectedElsewhere,
     RowsOfX,
     check_text,
-    is_own,
 )
 from pa_select.model_selection.kinds.kind_of import ARGUMENTS, kind_of
 from pa_select.model_selection.out_of_fold import OutOfFold
@@ -67,7 +65,7 @@ from pa_select.scores.candidate_posterior import (
     pairs_of_parts,
     posterior_of_parts,
 )
-from pa_select.scores.class_scores import check_net
+from pa_select.scores.class_scores import warn_of_trained_module
 from pa_select.scores.precomputed import Stacks
 from pa_select.utils.arrays import (
     check_column,
@@ -146,11 +144,7 @@ class Plan:
         self._groups = None
         if groups is not None and not of_environments:
             self._groups = _groups_within(self.kind.strata, groups, len(rows.y))
-        name = next((name for name, value in given.items() if value is not None), "X")
-        names = self.kind.names_of_samples or [name] * len(self.kind.samples)
-        samples = [("X", X), *zip(names, self.kind.samples, strict=True)]
-        # Torch modules fail on float64 rows at their first batch, which may be hours away.
-        check_net(search.estimator, samples, y)
+        warn_of_trained_module(search.estimator)
         #: The distinct labels; none for regressors.
         self.labels = np.unique(np.asarray(y)[: 0 if self.of_regressors else None])
         #: Parameters of `pooled_agreement`.
@@ -159,9 +153,7 @@ class Plan:
         # After the kind, whose environments stratify the folds.
         splits = _splits_of(search, rows, self.kind, routed.splitter.split)
         #: What is compared, and what follows from it.
-        own = is_own(search.pairing)
-        compare = partial(compare_own, self.kind) if own else self.kind.compare
-        self.comparison: Comparison = compare(splits, data, weight)
+        self.comparison: Comparison = self.kind.compare(splits, data, weight)
         # Groups that divide sites are the likeliest reason why no site is left out.
         made_by_groups = (
             self.kind.strata is not None and needs_groups(search.cv) and not of_environments
@@ -448,7 +440,7 @@ def _refuse_target(estimator: Any, params: Mapping[str, Any]) -> None:
             "target: expected objects that were measured at both sites, fit(X, y, paired=(X_a, "
             "X_b)), got unlabelled rows of one site. Such rows alone do not choose: on shifted "
             "data sets no rule that uses only them gained two standard errors over the "
-            "accuracy (examples/label_free_rules.py, docs/comparison.rst, "
+            "accuracy (examples/studies/label_free_rules.py, docs/comparison.rst, "
             "docs/figures/label_free_selection.csv)."
         )
 

@@ -213,7 +213,7 @@ def summary(search: Search) -> Frame:
     return pandas.DataFrame(columns, index=pandas.Index(names, name="candidate")).iloc[order]
 
 
-def table_of_candidates(search: Search, longest_name: int = _LONGEST_NAME) -> str:
+def table_of_candidates(search: Search) -> str:
     """Return what decided between a search's candidates, with bars; the chosen one is first."""
     cv_results = search.cv_results_
     metric = first_metric(search, cv_results)
@@ -235,7 +235,7 @@ def table_of_candidates(search: Search, longest_name: int = _LONGEST_NAME) -> st
     if "weight" in cv_results:
         columns["weight"] = np.round(cv_results["weight"], 3), None, 1.0, None
     n, chosen = len(cv_results["params"]), getattr(search, "best_index_", None)
-    names = candidate_names(cv_results["params"], search.estimator, longest_name)
+    names = candidate_names(cv_results["params"], search.estimator)
     adapted = cv_results.get("adapted", np.zeros(n))
     eligible = cv_results.get("eligible", np.ones(n))
 
@@ -324,17 +324,22 @@ def _text(values: Floats, errors: Floats | None, candidate: int, where: Array | 
     return with_error(values[candidate], np.nan if errors is None else errors[candidate])
 
 
-def in_digits(value: float) -> str:
-    """Return a number as pages show it: three decimals, one from 10 on, two digits below 0.01."""
-    return f"{value:{_digits(value)}}"
+def in_digits(value: float, error: float = np.nan) -> str:
+    """Return a number as pages show it, to two digits of its standard error.
+
+    Without one it has three decimals, one from 10 on, and two digits below 0.01.
+    """
+    if 0 < error < np.inf:
+        # Rounded first: 0.0996 becomes 0.10, of which the digits are counted.
+        decimals = 1 - int(np.floor(np.log10(float(f"{error:.1e}"))))
+        return f"{round(float(value), decimals) + 0.0:.{max(decimals, 0)}f}"  # no -0
+    if 0 < abs(value) < _SMALL:
+        return f"{value:.2g}"
+    return f"{value:.3f}" if abs(value) < _LARGE else f"{value:.1f}"
 
 
 def with_error(value: float, error: float) -> str:
     """Return a value with its standard error, if it is known."""
-    return in_digits(value) + (f" ± {error:{_digits(value)}}" if np.isfinite(error) else "")
-
-
-def _digits(value: float) -> str:
-    if 0 < abs(value) < _SMALL:
-        return ".2g"
-    return ".3f" if abs(value) < _LARGE else ".1f"
+    if not np.isfinite(error):
+        return in_digits(value)
+    return f"{in_digits(value, error)} ± {in_digits(error, error)}"

@@ -29,7 +29,7 @@ from pa_select.model_selection.table_columns import (
 )
 from pa_select.scores.new_site import FEWEST_SITES
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.typing import Floats, Labels, Rule
+from pa_select.utils.typing import Floats, Rule
 
 #: The name of a parameter or of a column, or a function of the parameters.
 Complexity: TypeAlias = str | Callable[[dict[str, Any]], float]
@@ -151,10 +151,9 @@ class GuardedSelection(SelectionRule):
     This is a ``selection`` rule of `PASearchCV`, and a ``refit`` rule for scikit-learn's
     multi-metric searches. A candidate is eligible if its mean score is within `n_se`
     standard errors of the best score and above chance by two standard errors. A search of
-    scikit-learn checks chance only if the metric "majority_rate" is recorded, see `floor`. The
-    eligible candidate of the best agreement is chosen. Ties are decided by the score, then by the
-    log-loss if it was recorded, then by the smaller standard error of the score, and never by the
-    order of the grid.
+    scikit-learn checks chance only if `floor` is given. The eligible candidate of the best
+    agreement is chosen. Ties are decided by the score, then by the log-loss if it was recorded,
+    then by the smaller standard error of the score, and never by the order of the grid.
 
     Parameters
     ----------
@@ -168,9 +167,9 @@ class GuardedSelection(SelectionRule):
         standard errors. If that score was not recorded, 4 standard errors of the score on
         the rows keep more of the gain.
     floor : "auto", float or None, default="auto"
-        The score of predictions that ignore the features; None for no floor. "auto": what
-        `PASearchCV` measured; else a recorded metric "majority_rate"
-        (`pa_select.model_selection.majority_rate`); else no floor.
+        The score of predictions that ignore the features, such as the share of the most frequent
+        class for an accuracy; None for no floor. "auto": what `PASearchCV` measured; no floor in
+        a search of scikit-learn.
 
     Notes
     -----
@@ -194,7 +193,8 @@ class GuardedSelection(SelectionRule):
     >>> from sklearn.model_selection import GridSearchCV
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import StandardScaler
-    >>> from pa_select import GuardedSelection, pa_scorer
+    >>> from pa_select import pa_scorer
+    >>> from pa_select.model_selection import GuardedSelection
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = make_pipeline(StandardScaler(), LogisticRegression())
     >>> search = GridSearchCV(
@@ -312,44 +312,14 @@ class GuardedSelection(SelectionRule):
         if isinstance(floor, str):
             if floor != "auto":
                 raise ValueError(f"floor: expected 'auto', a number or None, got {floor!r}.")
-            recorded = (f"chance_test_{self.score}", "mean_test_majority_rate")
-            floor = next((cv_results[name] for name in recorded if name in cv_results), None)
+            floor = cv_results.get(f"chance_test_{self.score}")
         floors = np.asarray(-np.inf if floor is None else floor, dtype=float)
         # Chance that is not known excludes nobody.
         chance = np.broadcast_to(np.nan_to_num(floors, nan=-np.inf), score.values.shape)
         return score._replace(chance=chance)
 
 
-def majority_rate(estimator: object, X: object, y: Labels) -> float:
-    """Return the accuracy of always predicting the most frequent class of ``y``.
-
-    This scorer is recorded with the accuracy, as the floor of `GuardedSelection`.
-
-    Parameters
-    ----------
-    estimator, X : object
-        Not used.
-    y : array-like of shape (n,)
-        Labels.
-
-    Returns
-    -------
-    float
-        Share of the most frequent label, in (0, 1].
-
-    Examples
-    --------
-    >>> from pa_select.model_selection import majority_rate
-    >>> majority_rate(None, None, ["a", "b", "b", "b"])
-    0.75
-    """
-    _, counts = np.unique(np.asarray(y), return_counts=True)
-    return float(counts.max() / counts.sum())
-
-
 class _SimplestWithin(SelectionRule):
-    claim = "is the simplest with nearly the best {value}"
-
     def __init__(self, complexity: Complexity, score: str = "score", n_se: float = 1) -> None:
         self.complexity = complexity
         self.score = score
@@ -434,7 +404,7 @@ def within_one_standard_error(
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.model_selection import GridSearchCV
     >>> from sklearn.tree import DecisionTreeClassifier
-    >>> from pa_select import within_one_standard_error
+    >>> from pa_select.model_selection import within_one_standard_error
     >>> X, y = load_iris(return_X_y=True)
     >>> search = GridSearchCV(
     ...     DecisionTreeClassifier(random_state=0),
@@ -453,7 +423,6 @@ class _OnlyAFunction(SelectionRule):
     What may have decided is shown: the expected score, the agreement, or else the score.
     """
 
-    claim = "was chosen by a function"
     _needs_eligible = False
 
     def __init__(self, function: Rule | None, score: str) -> None:

@@ -197,7 +197,7 @@ class SelectionRule(BaseEstimator):
 
     Everything that reads a search asks the rule for them: the columns ``eligible``, ``reason``
     and ``not_told_apart``, `certified_choice_`, ``compare``, ``summary``, ``report``,
-    `PASearchDisplay`, and Optuna's objective. A rule is an object for ``selection`` of
+    and `PASearchDisplay`. A rule is an object for ``selection`` of
     `PASearchCV` or ``refit`` of scikit-learn's searches, and is called with ``cv_results_``.
 
     Parameters
@@ -214,8 +214,6 @@ class SelectionRule(BaseEstimator):
         held out as a whole, or sites with pairs. The default is 0.
     tie_tol : float
         Values of the first key that are less below the best one tie with it. The default is 0.
-    claim : str
-        What the chosen candidate is, for reports, such as "has the best {value}" (the default).
 
     See Also
     --------
@@ -251,7 +249,6 @@ class SelectionRule(BaseEstimator):
     needs: ClassVar[str] = ""
     n_unseen_sites: ClassVar[int] = 0
     tie_tol: ClassVar[float] = 0.0
-    claim: ClassVar[str] = "has the best {value}"
     # Whether the order of the grid decides the last ties, as in GridSearchCV.
     _by_order: ClassVar[bool] = False
     # Whether it is an error if no candidate is eligible.

@@ -389,14 +389,6 @@ def agreements_of(
     With `is_zero` it is 0, and only the other columns are computed.
     """
     # Imported here: workers that fit and score do not need torch.
-    from torch import as_tensor
-
-    from pa_select.agreement.inputs.problem import Problem
-    from pa_select.agreement.inputs.suspicious_scores import (
-        COSTLY,
-        ROUNDING,
-        doubt_of_disjoint_pairs,
-    )
     from pa_select.agreement.solved_problems import pooled_agreement
 
     n, candidates = stacks.n_candidates, stacks.candidates
@@ -413,8 +405,8 @@ def agreements_of(
         return Agreements(columns, terms, {})
     failures: dict[int, str] = {}
     options["names"] = candidates
-    results, doubts = pooled_agreement(stacks, pairs, **options), list[str]()
-    for i, (candidate, result) in enumerate(zip(candidates.tolist(), results, strict=True)):
+    results = pooled_agreement(stacks, pairs, **options)
+    for candidate, result in zip(candidates.tolist(), results, strict=True):
         if is_zero and result.failure is None:
             none = np.zeros_like(result.terms)
             result = replace(result, score=0.0, standard_error=0.0, gap=0.0, terms=none)
@@ -422,15 +414,6 @@ def agreements_of(
             failures[candidate] = result.failure
             continue
         _enter(result, candidate, columns, terms)
-        # Without a pair that takes much of the agreement, or all of it, there is none to look for.
-        is_taken = result.score < ROUNDING or result.terms.min(initial=0.0) <= -COSTLY
-        if not doubts and not is_zero and is_taken:
-            stack = as_tensor(stacks[i])
-            a, b = stack[pairs.row_a], stack[pairs.row_b]
-            name = f"class scores of candidate {candidate}"
-            doubts = doubt_of_disjoint_pairs(Problem(a, b, pairs.weight), result.terms, name)
-    for message in doubts:
-        warn_caller(message)
     # The prior of the papers, to be reported beside the one that decides.
     uniform = pooled_agreement(stacks, pairs, **options | {"prior": "uniform"})
     for candidate, result in zip(candidates.tolist(), uniform, strict=True):

@@ -1,17 +1,9 @@
 """Pairings: which rows are compared with which."""
 
 from pa_select.pairing.one_sample import Pairs, pair_environments, pair_within_label
-from pa_select.pairing.two_samples import (
-    CanonicalPairing,
-    IdentityPairing,
-    IdPairing,
-    LabelPairing,
-    NearestPairing,
-)
+from pa_select.pairing.two_samples import IdentityPairing, LabelPairing, NearestPairing
 
 __all__ = [
-    "CanonicalPairing",
-    "IdPairing",
     "IdentityPairing",
     "LabelPairing",
     "NearestPairing",

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.cross_decomposition import CCA
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import _num_samples
 
@@ -89,54 +88,6 @@ class IdentityPairing(_Pairing):
         return np.arange(n), np.arange(n), ("", "")
 
 
-class IdPairing(_Pairing):
-    """Pair rows with the same identifier, such as a patient's or a photograph's.
-
-    Parameters
-    ----------
-    column : str, default=None
-        The column of both DataFrames with the identifiers. None: their index.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from pa_select.pairing import IdPairing
-    >>> first = pd.DataFrame({"x": [0.1, 0.2, 0.3]}, index=["p1", "p2", "p3"])
-    >>> second = pd.DataFrame({"x": [0.9, 0.8]}, index=["p3", "p1"])
-    >>> pairs = IdPairing()(first, second)
-    >>> pairs.a, pairs.b, pairs.why
-    (array([0, 2]), array([1, 0]), '1 row of the first sample has an id that the other lacks')
-    """
-
-    def __init__(self, column: str | None = None) -> None:
-        self.column = column
-
-    def _pair(
-        self, X_a: Rows, X_b: Rows, y_a: Labels | None, y_b: Labels | None
-    ) -> tuple[Index, Index, tuple[str, str]]:
-        ids = [self._ids(X, name) for X, name in ((X_a, "X_a"), (X_b, "X_b"))]
-        _, a, b = np.intersect1d(ids[0], ids[1], assume_unique=True, return_indices=True)
-        order = np.argsort(a)
-        return a[order], b[order], ("has an id that the other lacks", "have ids the other lacks")
-
-    def _ids(self, X: Any, name: str) -> Array:
-        if not hasattr(X, "index" if self.column is None else "columns"):
-            where = "" if self.column is not None else " in an index of pandas"
-            raise TypeError(
-                f"{name}: expected a DataFrame with ids{where}, got {type(X).__name__}."
-            )
-        if self.column is not None and self.column not in X.columns:
-            raise ValueError(f"column: expected a column of {name}, got {self.column!r}.")
-        ids = np.asarray(X.index if self.column is None else X[self.column])
-        values, counts = np.unique(ids, return_counts=True)
-        if counts.max(initial=0) > 1:
-            raise ValueError(
-                f"{name}: expected ids that occur once, got {values.tolist()[counts.argmax()]!r} "
-                f"{counts.max()} times."
-            )
-        return ids
-
-
 class LabelPairing(_Pairing):
     """Pair rows of equal label at random, as many as the sample with fewer of them has.
 
@@ -166,47 +117,8 @@ class LabelPairing(_Pairing):
         return pairs.a, pairs.b - len(labels[0]), why
 
 
-class _ByDistance(_Pairing):
-    """Base class of pairings by the distance between features."""
-
-    features: Any
-    within_label: bool
-
-    def _pair(
-        self, X_a: Rows, X_b: Rows, y_a: Labels | None, y_b: Labels | None
-    ) -> tuple[Index, Index, tuple[str, str]]:
-        points = [features_of(X, self.features, name) for X, name in ((X_a, "X_a"), (X_b, "X_b"))]
-        if points[0].shape[1] != points[1].shape[1]:
-            raise ValueError(
-                f"X_b: expected {points[0].shape[1]} features as X_a has, got "
-                f"{points[1].shape[1]}."
-            )
-        points = self._prepare(points[0], points[1], X_a, X_b, y_a, y_b)
-        labels = [np.zeros(len(each)) for each in points]
-        if self.within_label:
-            labels = _labels(X_a, X_b, y_a, y_b)
-        first, second = [np.empty(0, dtype=np.intp)], [np.empty(0, dtype=np.intp)]
-        for label in np.intersect1d(labels[0], labels[1]):
-            rows_a, rows_b = (np.flatnonzero(each == label) for each in labels)
-            i, j = self._match(points[0][rows_a], points[1][rows_b])
-            first.append(rows_a[i])
-            second.append(rows_b[j])
-        a, b = np.concatenate(first), np.concatenate(second)
-        order = np.argsort(a, kind="stable")
-        return a[order], b[order], ("is nobody's partner", "are nobody's partners")
-
-    def _prepare(
-        self, a: Floats, b: Floats, X_a: Rows, X_b: Rows, y_a: Labels | None, y_b: Labels | None
-    ) -> list[Any]:
-        return [a, b]
-
-    @abstractmethod
-    def _match(self, a: Floats, b: Floats) -> tuple[Index, Index]:
-        """Return which points of a are paired with which points of b."""
-
-
 @dataclass(eq=False, repr=False)
-class NearestPairing(_ByDistance):
+class NearestPairing(_Pairing):
     """Pair each row of the first sample with the nearest row of the second.
 
     Give `features` that the shift does not change. If features shift with the environment or
@@ -219,8 +131,8 @@ class NearestPairing(_ByDistance):
     within_label : bool, default=False
         Whether to search only among rows of the same label; needs labels.
     features : callable or fitted transformer, default=None
-        ``features(X)`` or ``features.transform(X)`` returns the points to compare; a
-        `LayerFeatures` takes them from a net. None: the rows themselves.
+        ``features(X)`` or ``features.transform(X)`` returns the points to compare. None:
+        the rows themselves.
     metric : str or callable, default="euclidean"
         As in `sklearn.neighbors.NearestNeighbors`.
     backend : {"sklearn", "faiss"}, default="sklearn"
@@ -249,11 +161,30 @@ class NearestPairing(_ByDistance):
     backend: str = "sklearn"
     n_jobs: int | None = None
 
-    def _match(self, a: Floats, b: Floats) -> tuple[Index, Index]:
+    def _pair(
+        self, X_a: Rows, X_b: Rows, y_a: Labels | None, y_b: Labels | None
+    ) -> tuple[Index, Index, tuple[str, str]]:
+        points = [features_of(X, self.features, name) for X, name in ((X_a, "X_a"), (X_b, "X_b"))]
+        if self.within_label:
+            labels = _labels(X_a, X_b, y_a, y_b)
+        else:
+            labels = [np.zeros(len(each)) for each in points]
+        first, second = [np.empty(0, dtype=np.intp)], [np.empty(0, dtype=np.intp)]
+        for label in np.intersect1d(labels[0], labels[1]):
+            rows_a, rows_b = (np.flatnonzero(each == label) for each in labels)
+            first.append(rows_a)
+            second.append(rows_b[self._nearest(points[0][rows_a], points[1][rows_b])])
+        a, b = np.concatenate(first), np.concatenate(second)
+        order = np.argsort(a, kind="stable")
+        return a[order], b[order], ("is nobody's partner", "are nobody's partners")
+
+    def _nearest(self, a: Floats, b: Floats) -> Index:
+        """Return which point of b is nearest to each point of a."""
         if self.backend not in ("sklearn", "faiss"):
             raise ValueError(f"backend: expected 'sklearn' or 'faiss', got {self.backend!r}.")
         if self.backend == "sklearn":
-            return _nearest(a, b, metric=self.metric, n_jobs=self.n_jobs)
+            search = NearestNeighbors(n_neighbors=1, metric=self.metric, n_jobs=self.n_jobs)
+            return search.fit(b).kneighbors(a, return_distance=False)[:, 0]
         if self.metric != "euclidean":
             raise ValueError(f"metric: expected 'euclidean' with faiss, got {self.metric!r}.")
         index = optional_import("faiss", "faiss").IndexFlatL2(b.shape[1])
@@ -262,67 +193,7 @@ class NearestPairing(_ByDistance):
         unit = max(np.abs(a).max(), np.abs(b).max()) or 1.0
         queries, rows = (np.ascontiguousarray(x / unit, dtype=np.float32) for x in (a, b))
         index.add(rows)
-        return np.arange(len(a)), index.search(queries, 1)[1][:, 0]
-
-
-@dataclass(eq=False, repr=False)
-class CanonicalPairing(_ByDistance):
-    """Pair nearest rows of equal label in coordinates in which both samples correlate best.
-
-    A canonical correlation analysis is fitted to random pairs of equal label. Each row of the
-    first sample is then paired with the nearest row of its label in the common coordinates.
-
-    Parameters
-    ----------
-    n_components : int, default=2
-        Number of common coordinates.
-    features : callable or fitted transformer, default=None
-        As in `NearestPairing`.
-    random_state : int, RandomState instance or None, default=None
-        Chooses the pairs for the fit; with None they are the same in each call.
-
-    References
-    ----------
-    .. [1] H. Hotelling, "Relations between two sets of variates", 1936, as
-       `sklearn.cross_decomposition.CCA` computes it.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from pa_select.pairing import CanonicalPairing
-    >>> X, y = load_iris(return_X_y=True)
-    >>> pairs = CanonicalPairing()(X[::2], X[1::2] + 1, y[::2], y[1::2])
-    >>> bool((y[::2][pairs.a] == y[1::2][pairs.b]).all())
-    True
-    """
-
-    n_components: int = 2
-    _: KW_ONLY
-    features: Any = None
-    random_state: RandomState = None
-
-    within_label = True
-
-    def _prepare(
-        self, a: Floats, b: Floats, X_a: Rows, X_b: Rows, y_a: Labels | None, y_b: Labels | None
-    ) -> list[Any]:
-        matched = LabelPairing(self.random_state)(X_a, X_b, y_a, y_b)
-        if len(matched.a) < 2 or self.n_components > min(a.shape[1], len(matched.a)):
-            raise ValueError(
-                f"n_components: expected at most {min(a.shape[1], len(matched.a))}, the number "
-                f"of features or pairs, got {self.n_components}."
-            )
-        model = CCA(self.n_components, max_iter=2000).fit(a[matched.a], b[matched.b])
-        # CCA returns the second sample's coordinates only together with a first sample's.
-        return [model.transform(a), model.transform(a[:1].repeat(len(b), 0), b)[1]]
-
-    def _match(self, a: Floats, b: Floats) -> tuple[Index, Index]:
-        return _nearest(a, b)
-
-
-def _nearest(a: Floats, b: Floats, **how: Any) -> tuple[Index, Index]:
-    search = NearestNeighbors(n_neighbors=1, **how).fit(b)
-    return np.arange(len(a)), search.kneighbors(a, return_distance=False)[:, 0]
+        return index.search(queries, 1)[1][:, 0]
 
 
 def _labels(X_a: Rows, X_b: Rows, y_a: Labels | None, y_b: Labels | None) -> list[Array]:

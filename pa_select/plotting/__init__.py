@@ -3,19 +3,13 @@
 from pa_select.plotting.agreement_curve import AgreementCurveDisplay
 from pa_select.plotting.epochs import EpochsDisplay
 from pa_select.plotting.expected_score import ExpectedScoreDisplay
-from pa_select.plotting.heat_maps import AgreementMatrixDisplay, RankCorrelationDisplay
-from pa_select.plotting.pair_groups import ConfidenceDisplay, DecompositionDisplay
 from pa_select.plotting.robustness_curve import RobustnessCurveDisplay
 from pa_select.plotting.search import PASearchDisplay
 
 __all__ = [
     "AgreementCurveDisplay",
-    "AgreementMatrixDisplay",
-    "ConfidenceDisplay",
-    "DecompositionDisplay",
     "EpochsDisplay",
     "ExpectedScoreDisplay",
     "PASearchDisplay",
-    "RankCorrelationDisplay",
     "RobustnessCurveDisplay",
 ]

@@ -13,7 +13,6 @@ from pa_select.plotting.axes import (
     AGREEMENT,
     DOTTED,
     Display,
-    check_kind,
     number,
     pyplot,
     style_of,
@@ -83,8 +82,6 @@ class AgreementCurveDisplay(Display):
     upper_bound: float = math.nan
     name: str | None = None
 
-    _shapes = {"kernel": ("betas",)}
-
     @classmethod
     def from_result(
         cls,
@@ -109,10 +106,7 @@ class AgreementCurveDisplay(Display):
             As in `plot`.
         """
         pyplot()
-        from pa_select.agreement import PosteriorAgreement
-
-        check_kind(result, PosteriorAgreement)
-        betas, kernel = _curve_of(result, _check_betas(betas))
+        betas, kernel = _curve_of(result, betas)
         maximum = {field: getattr(result, field) for field in ("beta", "score", "upper_bound")}
         return cls(betas=betas, kernel=kernel, **maximum, name=name).plot(ax, **kwargs)
 
@@ -151,33 +145,20 @@ class AgreementCurveDisplay(Display):
         return self._mark(ax, [x], [self.score], marker, **style)
 
 
-def _check_betas(betas: Vector | None) -> Floats | None:
-    """Return the inverse temperatures to draw as a sorted array; None stays None."""
-    if betas is None:
-        return None
-    values = np.asarray(betas, dtype=np.float64)
-    if values.ndim != 1 or len(values) < 2:
-        raise ValueError(f"betas: expected at least two in a row, got shape {values.shape}.")
-    wrong = ~((values > 0) & (values < np.inf))
-    if wrong.any():
-        got = f"{values[wrong][0]:g} at position {wrong.argmax()}"
-        raise ValueError(f"betas: expected positive, finite inverse temperatures, got {got}.")
-    return np.sort(values)
-
-
-def _curve_of(result: PosteriorAgreement, betas: Floats | None) -> tuple[Floats, Floats]:
+def _curve_of(result: PosteriorAgreement, betas: Vector | None) -> tuple[Floats, Floats]:
     """Return betas, by default those that show rise and fall, and the result's kernel there."""
     from pa_select.agreement import pa_kernel
     from pa_select.agreement.result import source_of
 
     source = source_of(result)
-    given = {"prior": source.prior.argument, "sample_weight": source.weight}
+    problem = {"prior": source.prior.argument, "sample_weight": source.weight}
 
     def kernel(betas: Floats) -> Floats:
-        return np.asarray(pa_kernel(source.a, source.b, betas, **given))
+        return np.asarray(pa_kernel(source.a, source.b, betas, **problem))
 
     if betas is not None:
-        return betas, kernel(betas)
+        ordered = np.sort(np.asarray(betas, dtype=np.float64))
+        return ordered, kernel(ordered)
     scores = np.concatenate([x.detach().cpu().double().numpy() for x in (source.a, source.b)])
     # Within rows: what is added to all scores of a row has no effect.
     extent = float(np.ma.ptp(np.ma.masked_invalid(scores), axis=1).mean()) or 1.0

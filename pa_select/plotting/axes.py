@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, NamedTuple, Self
-
-import numpy as np
+from typing import Any, NamedTuple, Self
 
 from pa_select.utils.messages import optional_import
-from pa_select.utils.typing import Axes, Floats, Line, Vector
+from pa_select.utils.typing import Axes, Line, Vector
 
 #: Axis label of the agreement.
 AGREEMENT = "agreement (nats per pair)"
@@ -18,22 +15,17 @@ AGREEMENT = "agreement (nats per pair)"
 GREY = "0.5"
 #: Style of a line at a value to compare with.
 DOTTED: dict[str, Any] = {"color": GREY, "lw": 1, "ls": (0, (1, 3)), "zorder": 0}
-#: Style of names that are too long to lie flat below an axis.
-SLANTED: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
 
 
 class Display(ABC):
     """Base class of the displays.
 
-    ``from_result`` draws a result. It refuses what is invalid, by a TypeError or ValueError that
-    names the argument, before there is a figure; passes `ax` and keywords on to `plot`; and
-    returns the display. Subclasses are dataclasses of what they show, and override `_draw`.
+    ``from_result`` draws a result: it passes `ax` and keywords on to `plot`, and returns the
+    display. Subclasses are dataclasses of what they show, and override `_draw`.
     """
 
     ax_: Axes
     figure_: Any
-    #: The shapes of parameters, by the parameters whose lengths they have.
-    _shapes: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 
     def plot(self, ax: Axes | None = None, **kwargs: Any) -> Self:
         """Draw the display.
@@ -50,28 +42,11 @@ class Display(ABC):
         -------
         Display
             This display.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If `ax` is something else, or the shapes of the display's parameters differ.
         """
-        self._check()
         ax = self._axes(ax)
         self._draw(ax, **kwargs)
         self.ax_, self.figure_ = ax, ax.figure
         return self
-
-    def _check(self) -> None:
-        """Raise an error if the parameters do not match, before there is a figure."""
-        for name, lengths in self._shapes.items():
-            values = getattr(self, name)
-            shape = tuple(len(getattr(self, other)) for other in lengths)
-            if values is not None and np.shape(values) != shape:
-                raise ValueError(
-                    f"{name}: expected shape {shape} by the length of {' and '.join(lengths)}, "
-                    f"got {np.shape(values)}."
-                )
 
     def _figsize(self) -> tuple[float, float] | None:
         """Return the size of a new figure in inches; None for matplotlib's own."""
@@ -82,8 +57,6 @@ class Display(ABC):
         plt = pyplot()
         if ax is None:
             return plt.subplots(layout="constrained", figsize=self._figsize())[1]
-        if not hasattr(ax, "get_xlim"):
-            raise TypeError(f"ax: expected matplotlib Axes or None, got {type(ax).__name__}.")
         return ax
 
     @abstractmethod
@@ -129,17 +102,6 @@ class Display(ABC):
         handles = ax.get_legend_handles_labels()[0]
         return sorted(handles, key=lambda handle: not hasattr(handle, "_pa_select_kind"))
 
-    @staticmethod
-    def _names(names: Iterable[object] | None, n: int) -> list[str]:
-        """Return n names, which are numbers if none were given."""
-        return [str(name) for name in (range(n) if names is None else names)]
-
-    @staticmethod
-    def _width(names: Iterable[object]) -> float:
-        """Return about how wide the longest name is, in inches."""
-        longest = max((len(str(name)) for name in names), default=0)
-        return float(0.6 * longest * pyplot().rcParams["font.size"] / 72)
-
 
 class Look(NamedTuple):
     """The look of one of several models or lines, distinct also without colour."""
@@ -147,7 +109,6 @@ class Look(NamedTuple):
     color: str
     linestyle: Any
     marker: str
-    hatch: str
 
     @property
     def of_line(self) -> dict[str, Any]:
@@ -157,12 +118,12 @@ class Look(NamedTuple):
 
 # Okabe and Ito's colours, which the colour-blind can distinguish.
 _LOOKS = (
-    Look("#0072B2", "-", "o", ""),
-    Look("#D55E00", (0, (5, 2)), "s", "//"),
-    Look("#009E73", (0, (5, 2, 1, 2)), "^", ".."),
-    Look("#CC79A7", (0, (1, 1.5)), "D", "xx"),
-    Look("#56B4E9", (0, (9, 2)), "v", "\\\\"),
-    Look("#E69F00", (0, (5, 2, 1, 2, 1, 2)), "P", "oo"),
+    Look("#0072B2", "-", "o"),
+    Look("#D55E00", (0, (5, 2)), "s"),
+    Look("#009E73", (0, (5, 2, 1, 2)), "^"),
+    Look("#CC79A7", (0, (1, 1.5)), "D"),
+    Look("#56B4E9", (0, (9, 2)), "v"),
+    Look("#E69F00", (0, (5, 2, 1, 2, 1, 2)), "P"),
 )
 
 
@@ -176,18 +137,6 @@ def pyplot() -> Any:
     return optional_import("matplotlib.pyplot", "plot")
 
 
-def bars_within(
-    values: Floats, errors: Floats, low: float | Floats, high: float | Floats
-) -> Floats:
-    """Return the lengths of error bars below and above values, cut off at bounds.
-
-    nan and infinite bounds cut off nothing.
-    """
-    values = np.asarray(values, dtype=np.float64)
-    room = np.maximum([values - low, high - values], 0)
-    return np.fmin([errors, errors], room)
-
-
 def text_colour(ax: Axes) -> Any:
     """Return the colour of the axes' labels."""
     return ax.xaxis.label.get_color()
@@ -196,27 +145,3 @@ def text_colour(ax: Axes) -> Any:
 def number(value: float) -> str:
     """Return a number with at most four digits, for a label."""
     return r"$\infty$" if value == math.inf else f"{value:.4g}"
-
-
-def check_kind(result: object, kind: type, name: str = "result") -> None:
-    """Raise a TypeError if a result is not of the class `kind`."""
-    if not isinstance(result, kind):
-        raise TypeError(f"{name}: expected {_a(kind)}, got {type(result).__name__}.")
-
-
-def named_results(
-    result: object, kind: type, or_else: str = ""
-) -> tuple[list[Any], list[str] | None]:
-    """Return results of the class `kind`, and their names if they are given as a dict."""
-    if isinstance(result, kind):
-        return [result], None
-    if not isinstance(result, Mapping) or not result:
-        got = "an empty dict" if isinstance(result, Mapping) else type(result).__name__
-        raise TypeError(f"result: expected {or_else}{_a(kind)} or a dict of these, got {got}.")
-    for name, one in result.items():
-        check_kind(one, kind, f"result[{name!r}]")
-    return list(result.values()), [str(name) for name in result]
-
-
-def _a(kind: type) -> str:
-    return f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"

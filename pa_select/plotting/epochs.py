@@ -47,7 +47,7 @@ class EpochsDisplay(Display):
 
     Examples
     --------
-    >>> from pa_select import EpochsDisplay
+    >>> from pa_select.plotting import EpochsDisplay
     >>> history = [
     ...     {"epoch": 1, "pa": 0.2, "pa_kept": 1, "valid_acc": 0.6},
     ...     {"epoch": 2, "pa": 0.5, "pa_kept": 2, "valid_acc": 0.8},
@@ -62,8 +62,6 @@ class EpochsDisplay(Display):
     agreement: Vector
     scores: Mapping[str, Any] | None = None
     kept: int | None = None
-
-    _shapes = {"agreement": ("epochs",)}
 
     @classmethod
     def from_result(
@@ -82,20 +80,15 @@ class EpochsDisplay(Display):
             A net with `pa_select.PAScoring` or `pa_select.PAEarlyStopping`, its history, or a
             dict for each epoch. The kept epoch is the last entry of the column "pa_kept".
         columns : sequence of str, default=("pa", "valid_acc")
-            Columns of the history: the agreement, then other scores. "valid_acc" is left out if
-            it was not recorded.
+            Columns of the history: the agreement, then other scores. Those that were not recorded
+            are left out.
         ax, **kwargs
             As in `plot`.
         """
         pyplot()
-        rows = _rows(result)
-        if isinstance(columns, str) or not columns:
-            raise ValueError(f"columns: expected those of the history, got {columns!r}.")
-        recorded = set(rows[0]).union(*rows)
-        for column in columns:
-            if column not in recorded and (column != "valid_acc" or column == columns[0]):
-                known = sorted(key for key in recorded if key != "batches")
-                raise ValueError(f"columns: expected some of {known}, got {column!r}.")
+        rows = getattr(result, "history", result)
+        # A callback records nothing of an epoch that it does not score, or that was interrupted.
+        recorded = set().union(*rows)
         scores = {
             column: np.array([row.get(column, np.nan) for row in rows], dtype=np.float64)
             for column in columns
@@ -103,7 +96,6 @@ class EpochsDisplay(Display):
         }
         epochs = [row.get("epoch", number) for number, row in enumerate(rows, 1)]
         agreement = scores.pop(columns[0])
-        # An epoch that was interrupted has no entry.
         kept = [row[f"{columns[0]}_kept"] for row in rows if f"{columns[0]}_kept" in row]
         shown: dict[str, Any] = {"epochs": np.array(epochs), "agreement": agreement}
         shown["kept"] = kept[-1] if kept else None
@@ -141,17 +133,3 @@ class EpochsDisplay(Display):
         y = np.asarray(self.agreement)[np.asarray(self.epochs) == self.kept]
         style = {"color": self.line_.get_color(), "transform": ax.transData, "zorder": 4}
         return self._mark(top, [self.kept], y, "*", label=f"kept, epoch {self.kept}", **style)
-
-
-def _rows(result: object) -> Sequence[Mapping[str, Any]]:
-    history = getattr(result, "history", result)
-    if history is not result and not history:
-        raise ValueError("result: this net has no history; fit it first.")
-    if not isinstance(history, Sequence) or not all(isinstance(row, Mapping) for row in history):
-        raise TypeError(
-            "result: expected a skorch net, its history or a list of dicts, got "
-            f"{type(result).__name__}."
-        )
-    if not history:
-        raise ValueError("result: expected at least one epoch, got none.")
-    return history

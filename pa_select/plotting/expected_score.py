@@ -17,8 +17,6 @@ from pa_select.model_selection.table_columns import cv_results_of, first_metric,
 from pa_select.plotting.axes import (
     GREY,
     Display,
-    bars_within,
-    named_results,
     pyplot,
     style_of,
     text_colour,
@@ -87,7 +85,8 @@ class ExpectedScoreDisplay(Display):
     >>> from sklearn.datasets import load_digits
     >>> from sklearn.naive_bayes import BernoulliNB, GaussianNB
     >>> from sklearn.utils import shuffle
-    >>> from pa_select import ExpectedScoreDisplay, expected_score
+    >>> from pa_select import expected_score
+    >>> from pa_select.plotting import ExpectedScoreDisplay
     >>> X, y = shuffle(*load_digits(return_X_y=True), random_state=0)
     >>> models = {"gauss": GaussianNB(), "binary": BernoulliNB(binarize=8)}
     >>> models = {name: model.fit(X[:700], y[:700]) for name, model in models.items()}
@@ -112,10 +111,6 @@ class ExpectedScoreDisplay(Display):
     claimed_name: str = "score on the labelled rows"
     site: str = _OTHER_SITE
 
-    _shapes = dict.fromkeys(
-        ("standard_error", "low", "high", "claimed", "names", "adapted", "true_scores"), ("score",)
-    )
-
     @classmethod
     def from_result(
         cls,
@@ -134,7 +129,8 @@ class ExpectedScoreDisplay(Display):
             A search that was fitted with `paired`, or the expected score of a classifier, or of
             several by name. Candidates of a search are named by the parameters that differ.
         site : str, default=None
-            Name of the site, if a search has several. None: the worst site of each candidate.
+            Name of the site; if a search has several, the one to draw. None: the worst site of
+            each candidate.
         true_scores : array-like of shape (n_candidates,) or dict of str to float, default=None
             Scores at the site, if the labels are known: one for each candidate in its
             order, or by the names that the display gives the candidates.
@@ -156,12 +152,14 @@ class ExpectedScoreDisplay(Display):
         return super()._axes(ax)
 
     def _names_shown(self) -> list[str]:
-        names = self._names(self.names, len(self.score))
-        return [names[candidate] for candidate in self.candidates_]
+        names = range(len(self.score)) if self.names is None else self.names
+        return [str(names[candidate]) for candidate in self.candidates_]
 
     def _figsize(self) -> tuple[float, float]:
         names = self._names_shown()
-        return _WIDTH + self._width(names) + 0.4, _AROUND + _ROW * max(len(names), 4)
+        longest = max(map(len, names), default=0)
+        width = 0.6 * longest * pyplot().rcParams["font.size"] / 72  # about that, in inches
+        return _WIDTH + width + 0.4, _AROUND + _ROW * max(len(names), 4)
 
     def _draw(self, ax: Any, **kwargs: Any) -> None:
         n, rows = len(self.score), np.arange(len(self.candidates_))
@@ -223,7 +221,8 @@ class ExpectedScoreDisplay(Display):
         is_adapted = self._values("adapted") == 1
         score, errors = self._values("score"), np.nan_to_num(self._values("standard_error"))
         # The interval ends where scores end, such as an accuracy at 1.
-        bars = bars_within(score, errors, self._values("low"), self._values("high"))
+        room = [score - self._values("low"), self._values("high") - score]
+        bars = np.fmin([errors, errors], np.maximum(room, 0))
         style: dict[str, Any] = {"elinewidth": 3.5, "ls": "none", "markersize": 6, "zorder": 5}
         style |= {"color": style_of(0).color, "mec": text_colour(ax), "mew": 0.8}
         drawn = {}
@@ -258,13 +257,10 @@ def _of_search(search: Search, site: str | None) -> dict[str, Any]:
     }
 
 
-def _of_scores(result: object, site: str | None) -> dict[str, Any]:
+def _of_scores(result: Any, site: str | None) -> dict[str, Any]:
     """Return the display's parameters for expected scores of trained classifiers."""
-    from pa_select.two_sites import ExpectedScore
-
-    scores, names = named_results(result, ExpectedScore, "a fitted search, ")
-    if site is not None:
-        raise ValueError(f"site: expected None, since there is one site, got {site!r}.")
+    by_name = result if isinstance(result, Mapping) else {"classifier": result}
+    scores = list(by_name.values())
 
     def values(name: str) -> Floats:
         return np.array([getattr(one, name) for one in scores], dtype=np.float64)
@@ -278,9 +274,10 @@ def _of_scores(result: object, site: str | None) -> dict[str, Any]:
         "low": low if has_intervals else None,
         "high": values("high") if has_intervals else None,
         "claimed": claimed,
-        "names": names or ["classifier"],
+        "names": [str(name) for name in by_name],
         "score_name": words,
         "claimed_name": f"{words} on the labelled rows",
+        "site": site or _OTHER_SITE,
     }
 
 
@@ -289,9 +286,6 @@ def _in_order(true_scores: Vector | Mapping[str, float] | None, names: list[str]
     if not isinstance(true_scores, Mapping):
         return None if true_scores is None else np.atleast_1d(true_scores)
     by_name = {str(key): score for key, score in true_scores.items()}
-    unknown = [name for name in by_name if name not in names]
-    if unknown:
-        raise ValueError(f"true_scores: expected some of the names {names}, got {unknown[0]!r}.")
     return np.array([by_name.get(name, np.nan) for name in names], dtype=np.float64)
 
 
@@ -299,10 +293,6 @@ def _columns(table: dict[str, Any], metric: str, site: str | None) -> dict[str, 
     """Return the display's columns of a metric at a site, or at the worst one."""
     if f"expected_{metric}" not in table:
         raise ValueError("result: expected a search fitted with paired, got one without it.")
-    sites = sites_of(table)
-    if site is not None and site not in sites:
-        wanted = f"None or one of {sites}" if sites else "None, since the site has no name"
-        raise ValueError(f"site: expected {wanted}, got {site!r}.")
     end = "" if site is None else f"_{site}"
     sources = {
         "score": f"expected_{metric}{end}",
@@ -311,4 +301,5 @@ def _columns(table: dict[str, Any], metric: str, site: str | None) -> dict[str, 
         "high": f"expected_{metric}_high{end}",
         "adapted": f"adapted{end}",
     }
-    return {name: table[source] for name, source in sources.items() if source in table}
+    score = {"score": table[sources.pop("score")]}
+    return score | {name: table[source] for name, source in sources.items() if source in table}

@@ -13,8 +13,6 @@ from pa_select.plotting.axes import (
     AGREEMENT,
     DOTTED,
     Display,
-    bars_within,
-    check_kind,
     number,
     pyplot,
     style_of,
@@ -22,7 +20,7 @@ from pa_select.plotting.axes import (
 from pa_select.utils.typing import Axes, Floats, HasArray, Prior, Vector
 
 if TYPE_CHECKING:
-    from pa_select.assessment import RobustnessCurve
+    from pa_select.shifts import RobustnessCurve
 
 #: The two variables that can be the horizontal axis, each with the other one.
 _OTHER = {"ratio": "power", "power": "ratio"}
@@ -48,10 +46,6 @@ LABELS = {
     "relative_log_loss_gap": "increase of the log-loss\n(share of that before)",
     "kl": "divergence of the posteriors (nats)",
     "wasserstein": "distance of the posteriors (0 to 1)",
-    "cosine_similarity": "cosine similarity of the features",
-    "mmd": "maximum mean discrepancy\nof the features",
-    "frechet": "Fréchet distance of the features",
-    "centroid_distance": "distance of the features' means",
 }
 # The columns with standard errors whose name is not that of the column and "_se".
 _ERRORS = {
@@ -59,8 +53,6 @@ _ERRORS = {
     "pa_uniform": "standard_error_uniform",
     "afr_true": "shifted_accuracy_se",
 }
-#: The columns of shares of rows, which are in [0, 1].
-SHARES = ("clean_accuracy", "shifted_accuracy", "afr_pred", "afr_true")
 # The columns that depend on the class prior.
 _OF_PRIOR = ("pa", "beta", "standard_error", "gap", "pa_change")
 _OF_UNIFORM_PRIOR = ("pa_uniform", "standard_error_uniform")
@@ -139,8 +131,6 @@ class RobustnessCurveDisplay(Display):
     prior: Prior | None = None
     n_classes: int | None = None
 
-    _shapes = dict.fromkeys(("values", "errors"), ("panels", "names", "x"))
-
     @classmethod
     def from_result(
         cls,
@@ -169,9 +159,6 @@ class RobustnessCurveDisplay(Display):
             As in `plot`.
         """
         pyplot()
-        from pa_select.assessment import RobustnessCurve
-
-        check_kind(result, RobustnessCurve)
         return cls(**_cut(result, column, x, at)).plot(ax, **kwargs)
 
     def _draw(self, ax: Axes, **kwargs: Any) -> None:
@@ -202,8 +189,7 @@ class RobustnessCurveDisplay(Display):
             return self.axes_[0]
         if ax is not None:
             raise ValueError(
-                f"ax: expected None for {n} panels ({other}), got {type(ax).__name__}; `at` "
-                "chooses one panel."
+                f"ax: expected None for {n} panels ({other}); `at` chooses one panel."
             )
         self.axes_ = _new_panels(n)
         self.axes_[0].figure.supxlabel(along, fontsize="medium")
@@ -242,8 +228,6 @@ class RobustnessCurveDisplay(Display):
             at_edge = high | low
             y[at_edge] = np.nan
             error = None if self.errors is None else self.errors[panel][i]
-            if error is not None and self.column in SHARES:
-                error = bars_within(y, error, 0.0, 1.0)
             # From the seventh line on the colours repeat, with other dashes and marks.
             n = n_before + i
             style = style_of(n + n // 6).of_line | {"color": style_of(n).color, "label": name}
@@ -320,30 +304,19 @@ def _cut(
     curve: RobustnessCurve, column: str, x: str | None, at: Mapping[str, float] | None
 ) -> dict[str, Any]:
     """Return the parameters of a display."""
-    if x is not None and x not in _OTHER:
-        raise ValueError(f"x: expected 'ratio', 'power' or None, got {x!r}.")
-    if at is not None and not isinstance(at, Mapping):
-        raise TypeError(f"at: expected a dict or None, got {type(at).__name__}.")
-    free = [name for name in _OTHER if name != x]
-    if at and (len(at) > 1 or not set(at) <= set(free)):
-        raise ValueError(f"at: expected {' or '.join(map(repr, free))} alone, got {list(at)}.")
-    known = [name for name in curve.table if name in LABELS]
-    if column not in known:
-        raise ValueError(f"column: expected one of {known}, got {column!r}.")
     lists = {"ratio": np.array(curve.ratios), "power": np.array(curve.powers)}
     if at:
-        x = next(name for name in _OTHER if name not in at)
+        (fixed,) = at
+        x = _OTHER[fixed]
     elif x is None:
         x = "power" if len(lists["ratio"]) == 1 else "ratio"
     other = _OTHER[x]
     points, panels = np.argsort(lists[x]), np.argsort(lists[other])
     if at:
-        from pa_select.assessment.robustness_curve import one_of
+        from pa_select.shifts.robustness_curve import one_of
 
         value = one_of(lists[other].tolist(), at[other], f"at[{other!r}]")
         panels = panels[lists[other][panels] == value]
-    if np.isinf(lists[x]).any():
-        raise ValueError("x: expected finite powers, got inf; x='ratio' gives it a panel.")
 
     def arranged(numbers: HasArray) -> Floats:
         """Arrange the numbers of a column by panel, estimator and point."""
@@ -352,13 +325,10 @@ def _cut(
         cube = np.moveaxis(cube, (1, 2) if other == "power" else (2, 1), (0, 2))
         return cube[panels][:, :, points]
 
-    values = arranged(curve.table[column])
-    if np.isnan(values).all():
-        raise ValueError(f"column: expected one that the shift gives, got {column!r}, all nan.")
     errors = curve.table.get(_ERRORS.get(column, f"{column}_se"))
     return {
         "x": lists[x][points],
-        "values": values,
+        "values": arranged(curve.table[column]),
         "errors": None if errors is None else arranged(errors),
         "names": list(curve.estimators),
         "panels": lists[other][panels].tolist(),

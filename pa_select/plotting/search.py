@@ -27,18 +27,12 @@ from pa_select.plotting.axes import (
     AGREEMENT,
     GREY,
     Display,
-    bars_within,
     pyplot,
     style_of,
     text_colour,
 )
 from pa_select.utils.typing import Axes, Floats, Labels, Line, Mask, Search, Vector
 
-# scikit-learn's scores that no model exceeds; "score" is that of the estimators themselves.
-_AT_MOST_1 = (
-    *("accuracy", "average precision", "balanced accuracy", "f1", "jaccard", "precision", "r2"),
-    *("recall", "roc auc", "score", "top k"),
-)
 # Opacity of the error bars.
 _ALPHA = 0.7
 # Area of the discs of all weights together, in square points, and their opacity.
@@ -106,7 +100,7 @@ class PASearchDisplay(Display):
     See Also
     --------
     pa_select.PASearchCV : The search.
-    pa_select.GuardedSelection : Decides which candidates are eligible.
+    pa_select.model_selection.GuardedSelection : Decides which candidates are eligible.
     ExpectedScoreDisplay : Expected scores with their intervals, a row for each candidate.
 
     Examples
@@ -135,12 +129,6 @@ class PASearchDisplay(Display):
     new_site_low: Vector | None = None
     new_site_high: Vector | None = None
     weights: Vector | None = None
-
-    _shapes = dict.fromkeys(
-        ("score_error", "value", "value_error", "eligible", "names")
-        + ("new_site_low", "new_site_high", "weights"),
-        ("score",),
-    )
 
     @classmethod
     def from_result(cls, result: Search, *, ax: Axes | None = None, **kwargs: Any) -> Self:
@@ -252,8 +240,7 @@ class PASearchDisplay(Display):
             style: dict[str, Any] = {"markersize": 6, "elinewidth": 0.8, "ls": "none", "mew": 0.8}
             style["zorder"] = 4 if kind == "eligible" else 2
             style["label"] = f"{kind} ({mask.sum()}{f', {missing} not drawn' if missing else ''})"
-            for i, name in enumerate((self.score_name, self.value_name)):
-                style["xy"[i] + "err"] = _bars(points[here, i], errors[here, i], name)
+            style["xerr"], style["yerr"] = errors[here].T
             found[kind] = ax.errorbar(*points[here].T, **style | own | kwargs)
             for bars in found[kind].lines[2]:  # in a crowd they must not hide the marks
                 bars.set_alpha(kwargs.get("alpha", _ALPHA))
@@ -313,12 +300,6 @@ class PASearchDisplay(Display):
         style: dict[str, Any] = {"markersize": 7, "clip_on": False, "zorder": 5, "color": GREY}
         style["label"] = f"outside the axes ({outside.sum()})"
         return ax.plot(*np.clip(points[outside], low, high).T, "s", **style)[0]
-
-
-def _bars(values: Floats, errors: Floats, name: str) -> Floats:
-    """Return the lengths of error bars; those of a score of at most 1 end there."""
-    at_most_1 = name.removeprefix("expected ").startswith(_AT_MOST_1) and (values <= 1).all()
-    return bars_within(values, errors, -np.inf, 1.0 if at_most_1 else np.inf)
 
 
 def _error_of(table: dict[str, Any], name: str) -> Floats | None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -13,20 +12,16 @@ import numpy as np
 from pa_select.utils.arrays import (
     DEFAULT_CLIP,
     OF_LABELS,
-    WRONG_PRECISION,
     BadScoresError,
     are_probabilities,
     as_matrix,
     as_numbers,
     check_values,
-    is_of_doubles,
 )
 from pa_select.utils.estimators import is_instance, is_pipeline, is_torch_model, unwrapped
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.typing import Array, Floats, Index, Ints, Labels, Model, Rows
+from pa_select.utils.typing import Array, Floats, Index, Ints, Model, Rows
 
-# The steps before a net are fitted to so many rows, to see which precision they return.
-_TRIED = 100
 # Advice for estimators with these parameters, if they lack a score for each class.
 _HINTS = {
     "decision_function_shape": "; give it decision_function_shape='ovr'.",
@@ -65,9 +60,6 @@ def class_scores(estimator: Model, X: Rows, *, batch_size: int = 1024) -> tuple[
     TypeError
         If the estimator is not a single-output classifier, or has neither a decision
         function with a column for each class nor probabilities.
-    ValueError
-        If `batch_size` is not a positive integer, or the estimator does not return a row for
-        each row of `X`.
     sklearn.exceptions.NotFittedError
         If the estimator is not fitted.
 
@@ -96,8 +88,6 @@ def class_scores(estimator: Model, X: Rows, *, batch_size: int = 1024) -> tuple[
     >>> scores.shape, classes
     ((150, 3), array([0, 1, 2]))
     """
-    if not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
-        raise ValueError(f"batch_size: expected a positive integer, got {batch_size!r}.")
     *wrappers, final = unwrapped(estimator)
     if hasattr(final, "forward") and is_torch_model(final):
         # Import torch only for a torch model.
@@ -108,9 +98,7 @@ def class_scores(estimator: Model, X: Rows, *, batch_size: int = 1024) -> tuple[
                 X = wrapper[:-1].transform(X)
         if is_instance(final, "skorch", "NeuralNet"):
             return modules.net_scores(final, X)
-        outputs, columns = modules.module_scores(final, X, batch_size)
-        _check_n_rows(len(outputs), X, type(final).__name__)
-        return outputs, columns
+        return modules.module_scores(final, X, batch_size)
 
     name = type(final).__name__
     if not _is_classifier(estimator):
@@ -124,29 +112,18 @@ def class_scores(estimator: Model, X: Rows, *, batch_size: int = 1024) -> tuple[
         from sklearn.utils.validation import check_is_fitted
 
         check_is_fitted(estimator)
-    classes = getattr(estimator, "classes_", None)
+    fitted: Any = estimator
+    classes = fitted.classes_
     if isinstance(classes, list) or getattr(final, "multilabel_", False):
         raise TypeError(
             f"estimator: expected a classifier of one output, got {name} fitted to several."
             + OF_LABELS
         )
-    if classes is None:
-        raise TypeError(f"estimator: expected an attribute classes_, got {name} without it.")
     classes = np.asarray(classes)
     scores = _decision_columns(estimator, final, X, len(classes))
     if scores is None:
         scores = _log_probabilities(estimator, final, X, classes)
-    _check_n_rows(len(scores), X, name)
     return scores, classes
-
-
-def _check_n_rows(n: int, X: Any, name: str) -> None:
-    """Check that an estimator returned a row for each row of X, if X tells how many it has."""
-    n_expected = (
-        X.shape[0] if getattr(X, "shape", None) else len(X) if hasattr(X, "__len__") else n
-    )
-    if n != n_expected:
-        raise ValueError(f"estimator: expected scores of {n_expected} rows from {name}, got {n}.")
 
 
 def warn_of_trained_module(estimator: Any) -> None:
@@ -160,51 +137,6 @@ def warn_of_trained_module(estimator: Any) -> None:
             "of training. All fits begin with its weights, and may know the rows that they are "
             f"scored on. Write {type(net).__name__}(lambda: {type(module).__name__}(...), ...)."
         )
-
-
-def check_net(estimator: Model, samples: Sequence[tuple[str, Rows]], y: Labels) -> None:
-    """Warn of a skorch net's trained module; refuse samples, by name, in double precision.
-
-    A new net in single precision tries two rows of each; `y` has the labels of the first sample.
-    What fails for another reason is left to the fits.
-    """
-    *_, final = unwrapped(estimator)
-    if not is_instance(final, "skorch", "NeuralNet"):
-        return
-    warn_of_trained_module(final)
-    steps: Any = estimator if is_pipeline(estimator) else [estimator]
-    if steps[-1] is not final:
-        return
-    advice = ""
-    if len(steps) > 1:
-        samples = _behind(steps[:-1], samples, y)
-        advice = " Or add a step before the net that returns float32."
-    # Import torch only for a torch model.
-    from pa_select.scores import modules
-
-    for name, rows in samples:
-        if is_of_doubles(rows) and modules.needs_other_precision(final, rows):
-            raise TypeError(WRONG_PRECISION.format(name=name) + advice)
-
-
-def _behind(steps: Any, samples: Sequence[tuple[str, Rows]], y: Labels) -> list[tuple[str, Rows]]:
-    """Return two rows of each sample as new steps return them, fitted to some of the first."""
-    from sklearn.base import clone
-    from sklearn.utils import _safe_indexing
-    from sklearn.utils.validation import _num_samples
-
-    def some(rows: Any, most: int) -> Any:
-        n = _num_samples(rows)
-        return _safe_indexing(rows, np.linspace(0, n - 1, min(n, most)).astype(int))
-
-    found = []
-    # The fits explain what fails.
-    with warnings.catch_warnings(), suppress(Exception):
-        warnings.simplefilter("ignore")
-        fitted = clone(steps).fit(some(samples[0][1], _TRIED), some(y, _TRIED))
-        for name, rows in samples:
-            found.append((name, fitted.transform(some(rows, 2))))
-    return found
 
 
 def comparable_scores(
@@ -326,7 +258,7 @@ def log_probabilities(probabilities: Any, *, clip: float = DEFAULT_CLIP) -> Any:
 
     Examples
     --------
-    >>> from pa_select import log_probabilities
+    >>> from pa_select.scores import log_probabilities
     >>> log_probabilities([[0.5, 0.25, 0.25], [1, 0, 0]]).round(2)
     array([[ -0.69,  -1.39,  -1.39],
            [  0.  , -18.42, -18.42]])

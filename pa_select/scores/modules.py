@@ -15,8 +15,6 @@ from pa_select.utils.arrays import (
     DEFAULT_CLIP,
     OF_PIXELS,
     ROUNDING,
-    WRONG_PRECISION,
-    is_of_doubles,
 )
 from pa_select.utils.estimators import first_output
 from pa_select.utils.typing import Array, Net, Rows
@@ -61,29 +59,8 @@ def net_scores(net: Net, X: Rows) -> tuple[torch.Tensor, Array]:
     net.check_is_fitted()
     parts = [getattr(net, f"{name}_") for name in (*net._modules, *net._criteria)]
     with evaluation(*(part for part in parts if isinstance(part, torch.nn.Module))):
-        try:
-            batches = list(net.forward_iter(X, training=False, device=net.device))
-        except RuntimeError as error:
-            if "dtype" not in str(error) or not is_of_doubles(X):
-                raise
-            raise TypeError(WRONG_PRECISION.format(name="X")) from error
+        batches = list(net.forward_iter(X, training=False, device=net.device))
     return scores_of_net(net, batches)
-
-
-def needs_other_precision(net: Net, X: Any) -> bool:
-    """Whether a new net of these parameters fails for the precision of the rows."""
-    from sklearn.base import clone
-    from sklearn.utils import _safe_indexing
-
-    with torch.random.fork_rng(devices=[]):
-        try:
-            new = clone(net).set_params(verbose=0, callbacks=None).initialize()
-            rows = _safe_indexing(X, np.arange(min(len(X), 2)))
-            with evaluation(new.module_):
-                list(new.forward_iter(rows, training=False, device=new.device))
-        except Exception as error:  # whatever else a fit may explain better
-            return isinstance(error, RuntimeError) and "dtype" in str(error)
-    return False
 
 
 def check_classifies(net: Net) -> None:

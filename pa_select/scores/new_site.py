@@ -264,10 +264,7 @@ def _check_numbers(values: Vector, name: str) -> Floats:
 
 def _check_bounds(bounds: tuple[float, float]) -> Scale:
     """Check the lowest and the highest possible score."""
-    try:
-        low, high = (float(bound) for bound in bounds)
-    except (TypeError, ValueError):
-        low = high = math.nan
+    low, high = map(float, bounds)
     if not low < high:
         raise ValueError(
             f"bounds: expected the lowest and the highest possible score, got {bounds!r}."

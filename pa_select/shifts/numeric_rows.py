@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils import check_random_state
 
 from pa_select.utils.estimators import is_instance
@@ -31,29 +30,20 @@ def numeric_rows(X: Rows, name: str = "X") -> NumericRows:
     In a DataFrame of pandas or polars, columns of booleans, text, dates and categories stay
     unchanged.
     """
-    if is_frame(X):
+    if is_instance(X, "pandas", "DataFrame"):
         return _frame_rows(X, name)
-    if is_polars(X):
+    if is_instance(X, "polars", "DataFrame"):
         return _polars_rows(X, name)
-    if is_tensor(X):
+    if is_instance(X, "torch", "Tensor"):
         return _tensor_rows(X, name)
-    if sparse.issparse(X):
-        raise TypeError(
-            f"{name}: expected dense rows, got a {type(X).__name__}, whose zeros would change; "
-            "convert it with toarray()."
-        )
     if not isinstance(X, np.ndarray | list):
         raise TypeError(
             f"{name}: expected an array, a tensor, a list or a pandas or polars DataFrame of "
             f"numbers, got {type(X).__name__}."
         )
-    try:
-        array = np.asarray(X)
-    except ValueError as error:
-        raise TypeError(f"{name}: expected rows of one length: {error}") from error
+    array = np.asarray(X)
     if array.dtype.kind not in "fiu":
-        mixed = array.dtype == object
-        advice = "; give a DataFrame, whose numeric columns change" if mixed else ""
+        advice = "; give a DataFrame, whose numeric columns change" * (array.dtype == object)
         raise TypeError(f"{name}: expected real numbers, got dtype {array.dtype}{advice}.")
     dtype = array.dtype if array.dtype.kind == "f" else np.dtype(np.float64)
 
@@ -66,8 +56,6 @@ def numeric_rows(X: Rows, name: str = "X") -> NumericRows:
 def _tensor_rows(X: Any, name: str) -> NumericRows:
     import torch
 
-    if X.dtype == torch.bool or X.is_complex():
-        raise TypeError(f"{name}: expected real numbers, got a tensor of {X.dtype}.")
     dtype = X.dtype if X.is_floating_point() else torch.get_default_dtype()
 
     def restore(values: Floats) -> torch.Tensor:
@@ -146,13 +134,7 @@ def clip_to_box(values: Floats, bounds: Bounds | None, before: Floats) -> Floats
 
 def check_bounds(bounds: Bounds, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
     """Return the smallest and the largest value, broadcast to the shape of a row."""
-    try:
-        low, high = (np.broadcast_to(np.asarray(end, dtype=np.float64), shape) for end in bounds)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"bounds: expected a pair (least, greatest) of numbers or of arrays that fit rows of "
-            f"shape {shape}, got {bounds!r}."
-        ) from error
+    low, high = (np.broadcast_to(np.asarray(end, dtype=np.float64), shape) for end in bounds)
     if not (low < high).all():
         raise ValueError(f"bounds: expected the least value before the greatest, got {bounds!r}.")
     return low, high
@@ -162,23 +144,3 @@ def seeded(random_state: RandomState) -> np.random.RandomState:
     """Return a random number generator; None gives seed 0."""
     source: np.random.RandomState = check_random_state(0 if random_state is None else random_state)
     return source
-
-
-def is_frame(X: object) -> bool:
-    """Whether this is a pandas DataFrame."""
-    return is_instance(X, "pandas", "DataFrame")
-
-
-def is_polars(X: object) -> bool:
-    """Whether this is a polars DataFrame."""
-    return is_instance(X, "polars", "DataFrame")
-
-
-def is_series(X: object) -> bool:
-    """Whether this is a pandas Series."""
-    return is_instance(X, "pandas", "Series")
-
-
-def is_tensor(X: object) -> bool:
-    """Whether this is a torch tensor."""
-    return is_instance(X, "torch", "Tensor")

@@ -2,40 +2,18 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
 from pa_select.shifts.numeric_rows import clip_to_box, seeded
 from pa_select.shifts.shift import NumericShift
-from pa_select.utils.typing import Bounds, Floats, Mask, RandomState
+from pa_select.utils.typing import Bounds, Floats, RandomState
 
 
 @dataclass(eq=False, repr=False)
-class _Noise(NumericShift):
-    """Independent noise of mean 0 for each number; every scale multiplies the same draw."""
-
-    scale: float = 0.1
-    _: KW_ONLY
-    relative: bool = False
-    bounds: Bounds | None = None
-    random_state: RandomState = None
-
-    _power = "scale"
-
-    def _changed(self, values: Floats, power: float) -> Floats:
-        unit = _spread(values) if self.relative else 1.0
-        noise = self._draw(seeded(self.random_state), values.shape)
-        return clip_to_box(values + power * unit * noise, self.bounds, values)
-
-    @abstractmethod
-    def _draw(self, rng: np.random.RandomState, shape: tuple[int, ...]) -> Floats:
-        """Draw noise of scale 1."""
-
-
-class GaussianNoise(_Noise):
-    r"""Add independent normal noise to each number.
+class GaussianNoise(NumericShift):
+    """Add independent normal noise to each number.
 
     The rows can be an array, a tensor or a pandas DataFrame, whose numeric columns change;
     integers become floats. Missing and infinite numbers stay unchanged.
@@ -58,17 +36,6 @@ class GaussianNoise(_Noise):
     -----
     The noise is one draw times the scale, so measures of robustness are smooth functions of it.
 
-    The thesis [1]_ gives the noise by the bound :math:`\ell_\infty` of an attack and writes
-    :math:`\sigma = 3 \ell_\infty`. But its reason, that 99.73 % of the mass lies within
-    :math:`\pm 3 \sigma`, implies :math:`\sigma = \ell_\infty / 3`. Here the scale is
-    :math:`\sigma` itself.
-
-    References
-    ----------
-    .. [1] V. Jiménez Rodríguez, "Improved robustness of deep learning models through
-       posterior agreement based model selection", Master's thesis, ETH Zurich, 2024,
-       section 4.1, Experiment 2.
-
     Examples
     --------
     >>> import numpy as np
@@ -79,87 +46,23 @@ class GaussianNoise(_Noise):
     (True, 0.2)
     """
 
-    def _draw(self, rng: np.random.RandomState, shape: tuple[int, ...]) -> Floats:
-        return rng.standard_normal(shape)
-
-
-class UniformNoise(_Noise):
-    """Add independent noise, uniform between minus and plus the scale, to each number.
-
-    Row types and the single draw for all scales are as in `GaussianNoise`.
-
-    Parameters
-    ----------
-    scale : float, default=0.1
-        Largest change of a number, at least 0; ``power`` overrides it.
-    relative, bounds, random_state
-        As in `GaussianNoise`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pa_select.shifts import UniformNoise
-    >>> shifted = UniformNoise(8 / 255, bounds=(0, 1))(np.full((2, 3, 32, 32), 0.5))
-    >>> bool(np.abs(shifted.X - 0.5).max() <= 8 / 255)
-    True
-    """
-
-    def _draw(self, rng: np.random.RandomState, shape: tuple[int, ...]) -> Floats:
-        return rng.uniform(-1, 1, shape)
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class _Replacement(NumericShift):
-    """Base class of shifts that replace numbers."""
-
-    value: float | str = 0.0
+    scale: float = 0.1
+    _: KW_ONLY
+    relative: bool = False
+    bounds: Bounds | None = None
     random_state: RandomState = None
 
-    def _replaced(self, values: Floats, fails: Mask) -> Floats:
-        """Return a number, or one for each feature, in the places that fail."""
-        if isinstance(self.value, str) and self.value != "mean":
-            raise ValueError(f"value: expected a number or 'mean', got {self.value!r}.")
-        return np.where(fails, _mean(values) if self.value == "mean" else self.value, values)
-
-
-@dataclass(eq=False, repr=False)
-class FeatureDropout(_Replacement):
-    """Replace each number independently with some probability.
-
-    A number replaced at one rate is also replaced at every higher rate.
-
-    Parameters
-    ----------
-    rate : float, default=0.1
-        Probability that a number is replaced, in [0, 1]; ``power`` overrides it.
-    value : float or "mean", default=0.0
-        The replacement: a number, nan for a missing value, or "mean" for the mean of the
-        feature over the given rows.
-    random_state : int, RandomState instance or None, default=None
-        Seed of the choice; None: the same numbers in every call. An instance draws anew in
-        each call.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pa_select.shifts import FeatureDropout
-    >>> shifted = FeatureDropout(0.3)(np.ones((1000, 4)))
-    >>> round(1 - float(shifted.X.mean()), 1), float(shifted.norm.max())
-    (0.3, 2.0)
-    """
-
-    rate: float = 0.1
-
-    _power = "rate"
-    _most = 1.0
+    _power = "scale"
 
     def _changed(self, values: Floats, power: float) -> Floats:
-        draws = seeded(self.random_state).random_sample(values.shape)
-        return self._replaced(values, draws < power)
+        # One draw for every scale.
+        noise = seeded(self.random_state).standard_normal(values.shape)
+        unit = _spread(values) if self.relative else 1.0
+        return clip_to_box(values + power * unit * noise, self.bounds, values)
 
 
 @dataclass(eq=False, repr=False)
-class FeatureFailure(_Replacement):
+class FeatureFailure(NumericShift):
     """Replace whole features in all rows, as if their sensors failed.
 
     A feature that fails with some number of features also fails with every higher number.
@@ -169,12 +72,15 @@ class FeatureFailure(_Replacement):
     n_features : int, default=1
         How many features fail, from 0 to all of them (numeric columns, in a DataFrame); ``power``
         overrides it.
-    value, random_state
-        As in `FeatureDropout`.
+    value : float or "mean", default=0.0
+        The replacement: a number, nan for a missing value, or "mean" for the mean of the
+        feature over the given rows.
+    random_state : int, RandomState instance or None, default=None
+        Chooses the features; None: the same ones in every call. An instance draws anew in each
+        call.
 
     See Also
     --------
-    FeatureDropout : Replaces single numbers.
     TransformShift : A function of your own, to name the features that fail.
 
     Examples
@@ -187,6 +93,9 @@ class FeatureFailure(_Replacement):
     """
 
     n_features: int = 1
+    _: KW_ONLY
+    value: float | str = 0.0
+    random_state: RandomState = None
 
     _power = "n_features"
 
@@ -199,7 +108,8 @@ class FeatureFailure(_Replacement):
                 f"{power:g}."
             )
         order = seeded(self.random_state).permutation(n)
-        return self._replaced(values, (order < power).reshape(shape))
+        value = _mean(values) if self.value == "mean" else self.value
+        return np.where((order < power).reshape(shape), value, values)
 
 
 @dataclass(eq=False, repr=False)

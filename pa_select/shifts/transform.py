@@ -12,7 +12,7 @@ from sklearn.utils.validation import _num_samples
 
 from pa_select.shifts.numeric_rows import distances, numeric_rows
 from pa_select.shifts.shift import Shift, Shifted
-from pa_select.utils.frames import check_not_shifted, view_of
+from pa_select.utils.frames import view_of
 from pa_select.utils.typing import Floats, Labels, Model, Rows
 
 
@@ -51,7 +51,7 @@ class TransformShift(Shift):
         # A plain clone would lose the fit of the transformer.
         return copy(self)
 
-    def _check_power(self, power: object, name: str) -> None:
+    def _check_power(self, power: float, name: str) -> None:
         super()._check_power(power, name)
         if _power_of(self.transform) is None and power not in (0, 1):
             raise ValueError(
@@ -68,39 +68,16 @@ class TransformShift(Shift):
 
 
 def as_shift(shift: object) -> Shift:
-    """Return a shift unchanged; convert a function, a transformer or a DataFrame to a shift.
+    """Return a shift unchanged; make one of a function, a transformer or a DataFrame.
 
-    Parameters
-    ----------
-    shift : Shift, callable, fitted transformer or DataFrame
-        A callable, transformer or DataFrame is converted with `TransformShift`. If a callable's
-        parameter ``power`` has a default, that is the shift's own power, otherwise 1.
-
-    Returns
-    -------
-    Shift
-
-    Raises
-    ------
-    TypeError
-        If ``shift`` has another type.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pa_select.shifts import as_shift
-    >>> as_shift(np.negative)(np.ones((2, 4))).norm
-    array([4., 4.])
+    If a callable's parameter ``power`` has a default, that is the shift's own power, otherwise 1.
     """
     if isinstance(shift, Shift):
         return shift
-    check_not_shifted(shift, "shift")
-    usable = callable(shift) or hasattr(shift, "transform") or hasattr(shift, "loc")
-    if isinstance(shift, type) or not usable:
-        got = f"the class {shift.__name__}" if isinstance(shift, type) else type(shift).__name__
+    if not (callable(shift) or hasattr(shift, "transform") or hasattr(shift, "loc")):
         raise TypeError(
             "shift: expected a shift, a callable X -> X2 (for given rows lambda X: X_shifted), a "
-            f"fitted transformer or a DataFrame, got {got}."
+            f"fitted transformer or a DataFrame, got {type(shift).__name__}."
         )
     # 1 would silently replace the strength that a function has when it is called with X alone.
     default = getattr(_power_of(shift), "default", None)

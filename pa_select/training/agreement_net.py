@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from scipy.stats import chi2_contingency
+from sklearn.utils import check_random_state
+from skorch import NeuralNetClassifier
 from skorch.callbacks import PassthroughScoring
 from skorch.dataset import unpack_data
 
-from pa_select.training.learner import LearnerNet
-from pa_select.training.pair_batches import LEAST_PAIRS, PairBatches, check_pairs
+from pa_select.training.pair_batches import LEAST_PAIRS, PairBatches
 from pa_select.training.posterior_agreement_loss import PosteriorAgreementLoss
 from pa_select.utils.arrays import look_like_probabilities
+from pa_select.utils.estimators import first_output
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.typing import Array, Net
+from pa_select.utils.typing import Array, Net, RandomState
 
 # Class shares that differ by more than chance at this level give a warning.
 _LEVEL = 1e-3
@@ -35,7 +36,7 @@ class _WithPairs(NamedTuple):
     pairs: tuple[Any, Any]
 
 
-class AgreementNet(LearnerNet):
+class AgreementNet(NeuralNetClassifier):
     """A classifier that learns from labelled rows and from unlabelled pairs.
 
     It minimises the loss of the labelled rows minus `weight` times the posterior agreement of the
@@ -57,7 +58,7 @@ class AgreementNet(LearnerNet):
         Weight of the agreement, in nats per pair; at least 0. It is reached after a fifth of the
         steps.
     pair_batch_size : int, default=64
-        Number of pairs in each step, at least 2.
+        Number of pairs in each step.
     prior : {"marginal", "uniform"}, default="marginal"
         As in `PosteriorAgreementLoss`. With the uniform prior the net may give all rows one class.
     beta : "learn" or float, default="learn"
@@ -65,10 +66,13 @@ class AgreementNet(LearnerNet):
     augment : bool, default=True
         Whether the loss of the labels is the mean over the labelled rows and their views. Only if
         `pairs` has a view.
-    criterion, **kwargs
-        As in `ERMNet`.
+    criterion : class or instance, default=torch.nn.CrossEntropyLoss
+        The loss of the labels, which takes logits.
     random_state : int, RandomState instance or None, default=None
-        Draws the pairs and the views; None draws always the same. Otherwise as in `ERMNet`.
+        Draws the pairs and the views; None draws always the same. The weights at the start come
+        from torch's generator.
+    **kwargs
+        Parameters of `skorch.NeuralNetClassifier`.
 
     Attributes
     ----------
@@ -80,9 +84,8 @@ class AgreementNet(LearnerNet):
     Warns
     -----
     UserWarning
-        If a batch has fewer than 16 pairs, if the prior is uniform, or if after training the
-        net predicts other shares of the classes for the pairs than the labelled rows have, by
-        more than chance.
+        If a batch has fewer than 16 pairs, or if after training the net predicts other shares of
+        the classes for the pairs than the labelled rows have, by more than chance.
 
     Notes
     -----
@@ -141,19 +144,29 @@ class AgreementNet(LearnerNet):
         prior: str = "marginal",
         beta: float | str = "learn",
         augment: bool = True,
+        criterion: Any = torch.nn.CrossEntropyLoss,
+        random_state: RandomState = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(module, *args, **kwargs)
+        super().__init__(module, *args, criterion=criterion, **kwargs)
         self.pairs = pairs
         self.weight = weight
         self.pair_batch_size = pair_batch_size
         self.prior = prior
         self.beta = beta
         self.augment = augment
+        self.random_state = random_state
 
     def initialize(self) -> Any:
-        """Forget all training."""
+        """Forget all training, unless a parameter does not fit."""
+        PosteriorAgreementLoss(self.prior, self.beta)  # refuses what does not fit
+        if self.pair_batch_size < LEAST_PAIRS:
+            warn_caller(
+                f"pair_batch_size: expected at least {LEAST_PAIRS} pairs in a batch, got "
+                f"{self.pair_batch_size}. The marginal prior of so few rows is mostly chance."
+            )
         self._step = 0
+        self.random_ = check_random_state(0 if self.random_state is None else self.random_state)
         return super().initialize()
 
     def initialize_criterion(self) -> AgreementNet:
@@ -215,21 +228,19 @@ class AgreementNet(LearnerNet):
             # The labels hold for the views of their rows, too.
             X, y = torch.cat([X, self._batches.seen(X)]), torch.cat([y, y])
         self._step += 1
-        pairs = self._batches.draw()
-        # torch would name neither the pairs nor the rows that differ.
-        self._batches.check_like(pairs, X)
-        return super().train_step((_WithPairs(X, pairs), y), **fit_params)
+        return super().train_step((_WithPairs(X, self._batches.draw()), y), **fit_params)
 
     def infer(self, x: Any, **fit_params: Any) -> Any:
-        """Return the module's outputs, for labelled rows alone."""
-        return super().infer(x.X if isinstance(x, _WithPairs) else x, **fit_params)
+        """Return the module's logits, for labelled rows alone."""
+        rows = x.X if isinstance(x, _WithPairs) else x
+        return first_output(super().infer(rows, **fit_params))
 
     def get_loss(self, y_pred: Any, y_true: Any, X: Any = None, training: bool = False) -> Any:
         """Return the sum of both losses; in validation that of the labels."""
         if not isinstance(X, _WithPairs):
             return super().get_loss(y_pred, y_true, X=X, training=training)
         of_labels = super().get_loss(y_pred, y_true, X=X.X, training=training)
-        first, second = (super(AgreementNet, self).infer(rows) for rows in X.pairs)
+        first, second = (self.infer(rows) for rows in X.pairs)
         # Modules for skorch's default criterion end in a softmax.
         if self._step == 1 and any(look_like_probabilities(first.detach())):
             raise ValueError(
@@ -240,9 +251,6 @@ class AgreementNet(LearnerNet):
         counts = torch.bincount(first.detach().argmax(1), minlength=first.shape[1])
         self._pair_counts = self._pair_counts + counts.cpu().numpy()
         found = of_labels.item(), -of_pairs.item(), self.agreement_loss_.beta
-        # Looked at only then: a look at every batch would cost a pass over the rows.
-        if np.isnan(found[1]):
-            self._batches.refuse_nan(X.pairs)
         for name, value in zip(_COLUMNS, found, strict=True):
             self.history.record_batch(name, value)
         return of_labels + self.weight * min(self._step / self._n_ramp, 1.0) * of_pairs
@@ -275,26 +283,3 @@ class AgreementNet(LearnerNet):
             "the labels. Either the pairs are of another class mix, or the net is nearly "
             "constant. Which of the two it is cannot be told without labels."
         )
-
-    def _check_parameters(self) -> None:
-        check_pairs(self.pairs)
-        self._refuse_probabilities()
-        PosteriorAgreementLoss(self.prior, self.beta)  # refuses what does not fit
-        if not (isinstance(self.weight, Real) and 0 <= self.weight < np.inf):
-            raise ValueError(
-                f"weight: expected a finite number of at least 0, got {self.weight!r}."
-            )
-        if not isinstance(self.pair_batch_size, (int, np.integer)) or self.pair_batch_size < 2:
-            raise ValueError(
-                f"pair_batch_size: expected at least 2 pairs, got {self.pair_batch_size!r}."
-            )
-        if self.pair_batch_size < LEAST_PAIRS:
-            warn_caller(
-                f"pair_batch_size: expected at least {LEAST_PAIRS} pairs in a batch, got "
-                f"{self.pair_batch_size}. The marginal prior of so few rows is mostly chance."
-            )
-        if self.prior == "uniform":
-            warn_caller(
-                "prior: expected 'marginal', got 'uniform'. A net that gives all rows the same "
-                "class has the highest agreement then."
-            )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from itertools import takewhile
 from time import perf_counter
 from typing import Any
 
@@ -19,11 +18,7 @@ from pa_select.training.paired_environments import (
     pair_up,
     scores_on,
 )
-from pa_select.utils.arrays import check_count
 from pa_select.utils.typing import Device, Net, Prior
-
-# The ends of the names of the columns.
-_ENDS = ("", "_best", "_beta", "_agreement_rate", "_uniform", "_seconds", "_kept")
 
 
 @dataclass(eq=False, repr=False)
@@ -115,9 +110,7 @@ class PAScoring(Callback):
 
     def on_train_begin(self, net: Net, X: Any = None, y: Any = None, **kwargs: Any) -> None:
         """Check and pair the environments."""
-        check_count(self.every, "every", "epochs")
         self._refuse_same_name(net)
-        self._refuse_early_readers(net)
         check_exclusive(net, y)
         self.paired_ = pair_up(net, self.environments, self.pairing, self.prior)
         if len(net.history):
@@ -184,16 +177,6 @@ class PAScoring(Callback):
                 raise ValueError(
                     "name: expected a name of its own for each callback, since it names columns "
                     f"of the history, got {self.name!r} for two of them."
-                )
-
-    def _refuse_early_readers(self, net: Net) -> None:
-        """Raise if a callback before this one reads a column that this one writes."""
-        for name, other in takewhile(lambda item: item[1] is not self, net.callbacks_):
-            column = getattr(other, "monitor", None)
-            if isinstance(column, str) and column in [self.name + end for end in _ENDS]:
-                raise ValueError(
-                    f"callbacks: expected {type(self).__name__} before {type(other).__name__} "
-                    f"({name!r}), which reads its column {column!r}, got it after."
                 )
 
     def _selector(self) -> EpochSelector:

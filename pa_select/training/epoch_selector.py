@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import reprlib
 from copy import copy, deepcopy
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -15,13 +14,7 @@ from sklearn.exceptions import NotFittedError
 from pa_select.agreement import PosteriorAgreement
 from pa_select.agreement.inputs.validation import as_scores
 from pa_select.agreement.posterior_agreement import agreements
-from pa_select.utils.arrays import (
-    BadScoresError,
-    check_count,
-    check_tol,
-    look_like_probabilities,
-    resolve_device,
-)
+from pa_select.utils.arrays import BadScoresError, look_like_probabilities
 from pa_select.utils.messages import named_error, warn_caller
 from pa_select.utils.typing import Device, Matrix, Prior, Vector
 
@@ -110,7 +103,7 @@ class EpochSelector:
     Examples
     --------
     >>> import torch
-    >>> from pa_select import EpochSelector
+    >>> from pa_select.training import EpochSelector
     >>> _ = torch.manual_seed(0)
     >>> X = torch.randn(200, 4)
     >>> y = (X[:, 0] > 0).long()
@@ -141,14 +134,6 @@ class EpochSelector:
         device: Device = None,
         tol: float = EPOCH_TOL,
     ) -> None:
-        check_count(patience, "patience", "epochs")
-        check_count(min_epochs, "min_epochs", "epochs")
-        check_tol(tol)
-        resolve_device(device)  # refused here, and not after an epoch
-        if not isinstance(min_delta, (int, float, np.number)):
-            raise TypeError(f"min_delta: expected a number of nats, got {min_delta!r}.")
-        if not 0 <= min_delta < np.inf:
-            raise ValueError(f"min_delta: expected finite nats >= 0, got {min_delta!r}.")
         self.prior = prior
         self.patience = patience
         self.min_delta = min_delta
@@ -273,14 +258,11 @@ class EpochSelector:
         new = _Epoch(self.epoch, float(result.score), value, None, concerns)
         return self._decide(new, score_error, state)
 
-    def _checked(self, score: object, score_error: object) -> tuple[float, float]:
+    def _checked(self, score: Any, score_error: Any) -> tuple[float, float]:
         """Return the score for the guard and its standard error; -inf if there is no guard."""
-        error = _number(score_error, "score_error")
-        if error < 0:
-            raise ValueError(f"score_error: expected a standard error >= 0, got {score_error!r}.")
         if score is not None:
-            return _number(score, "score"), error
-        if error:
+            return float(score), float(score_error)
+        if score_error:
             raise ValueError(
                 f"score: expected a validation score with score_error={score_error!r}, got None."
             )
@@ -336,14 +318,6 @@ class EpochSelector:
         state_dict : dict
             What `state_dict` returned. Save it with the module and the optimiser.
         """
-        # A wrong checkpoint would otherwise show only in a wrong choice, epochs later.
-        expected = self.state_dict().keys()
-        if not isinstance(state_dict, dict) or state_dict.keys() != expected:
-            got = list(state_dict) if isinstance(state_dict, dict) else state_dict
-            raise ValueError(
-                "state_dict: expected what EpochSelector.state_dict returned, with the keys "
-                f"{list(expected)}, got {reprlib.repr(got)}."
-            )
         if state_dict["epoch"]:
             refuse_other_prior(state_dict["prior"], self.prior)
         self.epoch = state_dict["epoch"]
@@ -408,7 +382,7 @@ class EpochSelector:
                 "scores_a and scores_b: expected logits or log-probabilities, got rows of "
                 "non-negative numbers that sum to 1. They look like probabilities, but are read "
                 "as logits. Remove the module's softmax, or convert them with "
-                "pa_select.log_probabilities."
+                "pa_select.scores.log_probabilities."
             )
         parts = state.modules() if isinstance(state, torch.nn.Module) else ()
         if any(part.training and isinstance(part, _OTHER_IN_TRAINING) for part in parts):
@@ -448,18 +422,6 @@ def _refuse_function(state: object) -> None:
     if callable(state) and not isinstance(state, torch.nn.Module):
         got = getattr(state, "__qualname__", type(state).__name__)
         raise TypeError(f"state: expected a torch.nn.Module or a dict, got the function {got}.")
-
-
-def _number(value: Any, name: str) -> float:
-    """Return a finite number, which may be a tensor."""
-    try:
-        # float() would read numbers from text.
-        number = math.nan if isinstance(value, str) else float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not math.isfinite(number):
-        raise ValueError(f"{name}: expected a finite number, got {value!r}.")
-    return number
 
 
 def _concerns(

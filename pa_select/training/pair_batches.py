@@ -10,13 +10,11 @@ import torch
 from skorch.dataset import unpack_data
 from torch.utils.data import Dataset, default_collate
 
-from pa_select.utils.estimators import refuse_iterable_dataset
 from pa_select.utils.frames import view_of
 from pa_select.utils.typing import HasItems, Ints, Net
 
 # Fewer pairs in a batch say too little of the classes' shares.
 LEAST_PAIRS = 16
-_SIDES = ("first", "second")
 
 
 class PairBatches:
@@ -29,7 +27,13 @@ class PairBatches:
     def __init__(
         self, net: Net, pairs: object, batch_size: int, random_state: np.random.RandomState
     ) -> None:
-        rows, other = check_pairs(pairs)
+        if not isinstance(pairs, (tuple, list)) or len(pairs) != 2:
+            got = f" of {len(pairs)}" if isinstance(pairs, (tuple, list)) else ""
+            raise TypeError(
+                "pairs: expected a tuple (rows, rows measured again) or (rows, view), got "
+                f"{type(pairs).__name__}{got}."
+            )
+        rows, other = pairs
         self._first = _dataset(net, rows)
         self.view: Any = other if is_view(other) else None
         self._second = None if is_view(other) else _dataset(net, other)
@@ -55,64 +59,20 @@ class PairBatches:
         while len(self._order) < self._batch_size:
             self._order = np.r_[self._order, self._random_state.permutation(len(self))]
         rows, self._order = self._order[: self._batch_size], self._order[self._batch_size :]
-        self._drawn = rows
         first = _batch(self._first, rows)
         if self._second is None:
             return first, self.seen(first)
         return first, _batch(self._second, rows)
 
-    def check_like(self, batch: tuple[Any, Any], labelled: object) -> None:
-        """Refuse pairs unlike the labelled rows in type or dimensions; torch names neither."""
-        for which, rows in zip(_SIDES, batch, strict=True):
-            if not (isinstance(rows, torch.Tensor) and isinstance(labelled, torch.Tensor)):
-                continue
-            if rows.is_floating_point() and rows.dtype != labelled.dtype:
-                raise TypeError(
-                    f"pairs: expected {labelled.dtype}, the type of the labelled rows, got "
-                    f"{rows.dtype} in the {which} rows; convert them with .astype."
-                )
-            _check_dimensions(rows, labelled, f"the {which} rows")
-
-    def refuse_nan(self, batch: tuple[Any, Any]) -> None:
-        """Raise an error that names the pair if rows of the last batch have nan."""
-        for which, rows in zip(_SIDES, batch, strict=True):
-            if not (isinstance(rows, torch.Tensor) and rows.is_floating_point()):
-                continue
-            wrong = rows.isnan().flatten(1).any(1)
-            if bool(wrong.any()):
-                row = self._drawn[int(wrong.int().argmax())]
-                raise ValueError(
-                    "pairs: expected numbers from which the module computes a loss, got nan in "
-                    f"row {row} of the {which} rows."
-                )
-
     def seen(self, batch: Any) -> Any:
         """Return a batch as the view shows it, each time with another seed."""
-        if not isinstance(batch, torch.Tensor):
-            raise TypeError(f"pairs: expected one tensor to view, got {type(batch).__name__}.")
         view = self.view
         if hasattr(view, "get_params") and "random_state" in view.get_params():
             seed = int(self._random_state.randint(2**31 - 1))
             view = copy(view)  # with all that it was fitted to
             view.random_state = seed
         shown = view_of(view, batch.cpu().numpy(), "pairs")
-        seen = torch.as_tensor(np.asarray(shown), dtype=batch.dtype).to(batch.device)
-        _check_dimensions(seen, batch, "the view of rows")
-        return seen
-
-
-def check_pairs(pairs: object) -> tuple[Any, Any]:
-    """Return rows, and their second measurement or a view."""
-    if not isinstance(pairs, (tuple, list)) or len(pairs) != 2:
-        got = f" of {len(pairs)}" if isinstance(pairs, (tuple, list)) else ""
-        raise TypeError(
-            "pairs: expected a tuple (rows, rows measured again) or (rows, view), got "
-            f"{type(pairs).__name__}{got}."
-        )
-    # Swapped by mistake; a Dataset may be callable, but has a length.
-    if is_view(pairs[0]) and not hasattr(pairs[0], "__len__"):
-        raise TypeError(f"pairs: expected rows first, then their view, got {pairs[0]!r} first.")
-    return pairs[0], pairs[1]
+        return torch.as_tensor(np.asarray(shown), dtype=batch.dtype).to(batch.device)
 
 
 def is_view(other: object) -> bool:
@@ -121,16 +81,7 @@ def is_view(other: object) -> bool:
     return not isinstance(other, Dataset) and (callable(other) or hasattr(other, "transform"))
 
 
-def _check_dimensions(rows: torch.Tensor, like: torch.Tensor, what: str) -> None:
-    if rows.ndim != like.ndim:
-        raise ValueError(
-            f"pairs: expected rows of shape {tuple(like.shape[1:])}, got {tuple(rows.shape[1:])} "
-            f"in {what}."
-        )
-
-
 def _dataset(net: Net, rows: Any) -> Any:
-    refuse_iterable_dataset(rows, "pairs")
     return rows if isinstance(rows, Dataset) else net.get_dataset(rows)
 
 

@@ -13,22 +13,19 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset, RandomSampler, Subset
 
-from pa_select.agreement.inputs.validation import check_prior, is_marginal
+from pa_select.agreement.inputs.validation import check_prior
 from pa_select.pairing.one_sample import check_rows, pair_environments
 from pa_select.scores.modules import check_classifies, net_scores
 from pa_select.scores.precomputed import one_column
 from pa_select.utils.arrays import (
     OF_LABELS,
-    WRONG_PRECISION,
     as_numpy,
     is_slice_dataset,
     shape_of,
     stacked,
 )
-from pa_select.utils.estimators import module_of, refuse_iterable_dataset, refuse_loader
-from pa_select.utils.messages import warn_caller
+from pa_select.utils.estimators import module_of
 from pa_select.utils.typing import Array, HasItems, Index, Net, Prior
-
 
 # Losses of several labels of a row, or of classes that exclude each other.
 _OF_SEVERAL_LABELS = (
@@ -78,40 +75,18 @@ def pair_up(net: Net, environments: Any, pairing: Any, prior: Prior) -> PairedEn
                 f"environments[{i}]: expected rows, got the function or shift {environment!r}; "
                 "call it first."
             )
-        refuse_loader(environment, f"environments[{i}]")
-        refuse_iterable_dataset(environment, f"environments[{i}]")
     refuse_labels(environments)
     datasets = [_dataset(net, e) for e in environments]
-    for i, dataset in enumerate(datasets):
-        if not len(dataset):
-            raise ValueError(f"environments[{i}]: expected at least one row, got none.")
     _refuse_shuffling(net, datasets[0])
     for i, dataset in enumerate(datasets):
         # Now and not after the first epoch, which may take hours.
         _try_out(net, dataset, f"environments[{i}]", prior)
-        _refuse_nan(net, dataset, environments[i], f"environments[{i}]")
     pairs: dict[tuple[int, int], tuple[Index, Index]] = {}
-    compared: list[Any] = []
     for i, j in combinations(range(len(datasets)), 2):
-        a, b, labels = _rows(pairing, environments, datasets, i, j)
-        if not len(a):
+        pairs[i, j] = _rows(pairing, environments, datasets, i, j)
+        if not len(pairs[i, j][0]):
             raise ValueError(f"pairing: expected pairs of environments {i} and {j}, got none.")
-        pairs[i, j] = a, b
-        compared.append(labels)
-    if all(labels is not None for labels in compared):
-        _warn_of_one_class(np.unique(np.concatenate(compared)), prior)
     return _with_used_rows(datasets, pairs)
-
-
-def _warn_of_one_class(compared: Array, prior: Prior) -> None:
-    """Warn if all pairs are of one class: the agreement of all epochs is 0 but for chance."""
-    if len(compared) == 1 and is_marginal(prior):
-        warn_caller(
-            "environments: expected pairs of several classes, got only rows of class "
-            f"{compared.tolist()[0]!r}. Their agreement is 0 whatever the net, so it says nothing "
-            "of the epochs. Give environments that share several classes, or views of the same "
-            "rows."
-        )
 
 
 def refuse_labels(environments: Sequence[Any]) -> None:
@@ -141,8 +116,8 @@ def _flat(labels: Any) -> Any:
 
 def _rows(
     pairing: Any, environments: Sequence[Any], datasets: list[Any], i: int, j: int
-) -> tuple[Index, Index, Array | None]:
-    """Return the rows of both environments that are pairs, and their labels if these are known."""
+) -> tuple[Index, Index]:
+    """Return the rows of both environments that are pairs."""
     lengths = len(datasets[i]), len(datasets[j])
     if isinstance(pairing, str) and pairing == "identity":
         if lengths[0] != lengths[1]:
@@ -150,13 +125,13 @@ def _rows(
                 f"environments: expected as many rows in each with pairing='identity', got "
                 f"{lengths[0]} in environment {i} and {lengths[1]} in environment {j}."
             )
-        return np.arange(lengths[0]), np.arange(lengths[0]), None
+        return np.arange(lengths[0]), np.arange(lengths[0])
     if isinstance(pairing, str) and pairing == "label":
         labels = [_labels(environments[k], datasets[k], k) for k in (i, j)]
-        names = np.repeat([0, 1], lengths)
+        which = np.repeat([0, 1], lengths)
         # With a fixed seed all epochs, and all candidates of a search, compare the same pairs.
-        found = pair_environments(names, np.concatenate(labels), 0)
-        return found.a, found.b - lengths[0], labels[0][found.a]
+        found = pair_environments(which, np.concatenate(labels), 0)
+        return found.a, found.b - lengths[0]
     if not callable(pairing):
         raise ValueError(
             "pairing: expected 'identity', 'label' or a pairing of two samples, such as "
@@ -164,13 +139,9 @@ def _rows(
         )
     samples = [_features(environments[k], datasets[k]) for k in (i, j)]
     known = [_known_labels(environments[k], datasets[k]) for k in (i, j)]
-    found = check_rows(
-        pairing(*samples, *known), lengths, (f"environment {i}", f"environment {j}")
-    )
-    if any(labels is None for labels in known):
-        return found.a, found.b, None
-    both = [_array_of(y)[rows] for y, rows in zip(known, (found.a, found.b), strict=True)]
-    return found.a, found.b, np.concatenate(both)
+    names = f"environment {i}", f"environment {j}"
+    found = check_rows(pairing(*samples, *known), lengths, names)
+    return found.a, found.b
 
 
 def _labels(environment: object, dataset: HasItems, k: int) -> Array:
@@ -215,27 +186,9 @@ def _try_out(net: Net, dataset: Any, name: str, prior: Prior) -> None:
     try:
         scores = scores_on(net, Subset(dataset, range(min(len(dataset), 2))))
     except (RuntimeError, TypeError, ValueError) as error:
-        # torch's further lines list the types of all elements.
-        if str(error) == WRONG_PRECISION.format(name="X"):
-            raise TypeError(WRONG_PRECISION.format(name=name)) from error
-        reason = str(error).split("\n")[0]
+        reason = str(error).split("\n")[0]  # torch's further lines list the types of all elements
         raise ValueError(f"{name}: the net cannot score its rows: {reason}") from error
     check_prior(prior, scores.shape[1])
-
-
-def _refuse_nan(net: Net, dataset: Any, environment: Any, name: str) -> None:
-    """Refuse rows with nan if they are in memory and the net does not replace nan."""
-    rows = environment[0] if isinstance(environment, tuple) else environment
-    if isinstance(rows, Dataset):
-        rows = getattr(rows, "X", None)
-    for part in rows.values() if isinstance(rows, Mapping) else [rows]:
-        if not isinstance(part, (np.ndarray, torch.Tensor)):
-            continue
-        # Nets that replace missing values are welcome, so a look at the rows is not enough.
-        wrong = torch.as_tensor(part).reshape(len(part), -1).isnan().any(1)
-        first = int(wrong.int().argmax())
-        if bool(wrong[first]) and bool(scores_on(net, Subset(dataset, [first])).isnan().any()):
-            raise ValueError(f"{name}: expected finite rows, got nan in row {first}.")
 
 
 def _refuse_shuffling(net: Net, dataset: HasItems) -> None:

@@ -8,8 +8,6 @@ from typing import Any
 import torch.utils.data
 from sklearn.utils.validation import _num_samples
 
-from pa_select.utils.estimators import refuse_iterable_dataset
-
 
 class SharedEnvironment(torch.utils.data.Dataset):  # type: ignore[type-arg]
     """Rows of one environment that are never copied by clone, deepcopy or grid searches.
@@ -42,7 +40,6 @@ class SharedEnvironment(torch.utils.data.Dataset):  # type: ignore[type-arg]
     """
 
     def __init__(self, X: Any, y: Any = None) -> None:
-        refuse_iterable_dataset(X, "X")
         self.X = X
         self.y = y
         if y is not None and _num_samples(y) != len(self):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -38,13 +38,8 @@ _LEAST = 1e-12
 # So many of the labelled rows are expected to have a label that says nothing of the scores. More
 # helps where labels or scores have tails, and costs a little with few rows of a good model.
 _LAPSES = 0.1
-# A label of a smaller probability, and so many times farther below the highest score than scores
-# usually are, is a lapse for sure. One of a smaller probability may be an error of a label: if all
-# others are predicted right, the posteriors are nearly certain.
-_ABSURD, _FAR = 1e-20, 10.0
-# So is one of several classes that tie at the lowest score, if it is so much less probable than a
-# lapse: a class that is not among the most probable ones.
-_CLEARLY = 1e-3
+# So many times farther below the highest score than scores usually are is far.
+_FAR = 10.0
 # The standard deviation of the offset along the classes' mean scores.
 _SPREAD_OF_OFFSETS = 10.0
 # Scores that rank classes the wrong way have a slope below 0. This one, for scores of size 1, is
@@ -122,17 +117,6 @@ class Classification:
         except Exception:  # the metric does not like these labels; it will say so for real ones
             return
 
-    def trials(self, y: Array, classes: Array) -> Iterator[RecordedClassifier]:
-        """Yield classifiers that predict the labels, and that miss every other row.
-
-        They are of these classes and those of the labels.
-        """
-        classes, n = np.unique(np.concatenate([y, classes])), len(y)
-        for missed in (0, np.arange(n) % 2):
-            columns = (np.searchsorted(classes, y) + missed) % len(classes)
-            posterior = np.eye(len(classes))[columns]
-            yield RecordedClassifier(classes, posterior, classes[columns], posterior)
-
     def score(self, scorer: Scorer, model: RecordedClassifier, y: Array) -> float:
         """Score a classifier on labelled rows."""
         scorer = taking_classes(scorer, model.classes)
@@ -151,11 +135,12 @@ class Classification:
         missed = 1 - 1 / len(bias)  # so many of them, if they are drawn at random
         return TemperatureAndBias(beta, bias, min(share / missed, 1.0) if share else 0.0)
 
-    def lapses(self, models: Outputs, y: Array, beta: float) -> Ints:
-        """Return the labelled rows whose label seems to say nothing of the scores."""
+    def lapses(self, models: Outputs, y: Array) -> Ints:
+        """Return the labelled rows whose label has the score -inf."""
         scores = np.concatenate([model.scores for model in models])
-        columns = columns_of(y, models[0].classes, "the candidate")
-        return lapses(scores, columns, beta)
+        return np.flatnonzero(
+            _without_score(scores, columns_of(y, models[0].classes, "the model"))
+        )
 
     def ensemble(self, posterior: Floats, member: RecordedClassifier) -> RecordedClassifier:
         """Return a mean posterior as a classifier; it is too uncertain, so it is calibrated."""
@@ -336,23 +321,6 @@ def calibrating_beta(scores: Floats, columns: Index, weight: Floats | None = Non
     return best / scale
 
 
-def lapses(scores: Floats, columns: Index, beta: float) -> Ints:
-    """Return the rows whose label has a probability so low that it is taken for a lapse."""
-    rows = np.arange(len(columns))
-    without, below = _without_score(scores, columns), scores.max(axis=1, keepdims=True) - scores
-    usual = below[np.isfinite(below) & (below > 0)]
-    if not 0 < beta < np.inf or not len(usual):
-        return np.flatnonzero(without)
-    posterior = calibrated(scores, beta)
-    n, n_classes = posterior.shape
-    low = scores[rows, columns] == scores.min(axis=1)
-    low &= (scores == scores.min(axis=1, keepdims=True)).sum(axis=1) > 1
-    is_far = below[rows, columns] > _FAR * np.median(usual)
-    limit = np.where(is_far, _ABSURD, 0.0)
-    limit[low] = max(_ABSURD, _CLEARLY * _LAPSES / (n * n_classes))
-    return np.flatnonzero(without | (posterior[rows, columns] < limit))
-
-
 def _without_score(scores: Floats, columns: Index) -> Mask:
     """Return which rows have a label of score -inf."""
     return np.isneginf(scores[np.arange(len(columns)), columns])
@@ -363,11 +331,10 @@ def doubt_of_lapses(rows: Ints, n: int, name: str) -> list[str]:
     if not len(rows):
         return []
     return [
-        f"{name}: expected a score of each row's label, got -inf or an absurdly low one in "
-        f"{len(rows)} of {n} rows, the first in row {rows[0]}. No temperature explains "
-        "them, and it ignores them. If only the largest probabilities are known, give each "
-        "missing class an equal part of the rest: log((1 - sum of the known ones) / number of "
-        "missing classes)."
+        f"{name}: expected a score of each row's label, got -inf in {len(rows)} of {n} rows, the "
+        f"first in row {rows[0]}. No temperature explains them, and it ignores them. If only the "
+        "largest probabilities are known, give each missing class an equal part of the rest: "
+        "log((1 - sum of the known ones) / number of missing classes)."
     ]
 
 
@@ -385,8 +352,8 @@ def beta_and_bias(
     it, but for the prior: d is normal with standard deviation 1, so that a rare class is hardly
     moved away from what the scores say of it. The offset :math:`\gamma m` is nearly free: with
     two classes all offsets are. The inverse temperature is below 0 if scores rank the classes the
-    wrong way, as those of a net may after an epoch. `columns` has the column of each row's label, and `weight` the
-    weights of the rows. Labels may be lapses, see `calibrating_beta`.
+    wrong way, as those of a net may after an epoch. `columns` has the column of each row's label,
+    and `weight` the weights of the rows. Labels may be lapses, see `calibrating_beta`.
     """
     beta, n_classes = calibrating_beta(scores, columns, weight), scores.shape[1]
     # Rows of weight 0 count as left out: they do not make the others outweigh the prior.
@@ -400,14 +367,18 @@ def beta_and_bias(
     bias = np.zeros(n_classes)
     if not len(columns):
         return beta, bias
-    finite = np.isfinite(scores)
-    scores = scores - np.mean(scores, axis=1, keepdims=True, where=finite)
-    known = np.where(finite, scores, 0.0)
-    total = weight @ finite
-    mean = np.divide(weight @ known, total, out=np.zeros(n_classes), where=total > 0)
+    below = scores - scores.max(axis=1, keepdims=True)
+    finite = np.isfinite(below)
+    known = np.where(finite, below, 0.0)
+    sizes = -known.mean(axis=1)
+    unit = float(np.median(sizes[sizes > 0])) if (sizes > 0).any() else 1.0
+    known /= unit
+    # Single scores may be far below the others; the mean is to say where most rows are.
+    total, near = weight @ finite, np.maximum(known, -_FAR)
+    mean = np.divide(weight @ near, total, out=np.zeros(n_classes), where=total > 0)
     away = np.where(finite, known - mean, 0.0)
-    units = [np.sqrt(np.mean(np.square(x))) or 1.0 for x in (away, mean)]
-    away, mean = away / units[0], mean / units[1]
+    length = np.sqrt(np.mean(np.square(mean - mean.mean()))) or 1.0
+    mean = (mean - mean.mean()) / length
     impossible = np.where(finite, 0.0, -np.inf)
     is_label = columns[:, None] == np.arange(n_classes)
     lapse = _LAPSES / len(columns)
@@ -427,15 +398,14 @@ def beta_and_bias(
     # Without lapses the loss is convex. With them it may have several minima.
     shares = np.log1p(np.bincount(columns, weight, minlength=n_classes))
     free = [1, 0, *shares - shares.mean()]
-    starts = [free] if beta == np.inf else [[beta * units[0], beta * units[1], *bias], free]
+    starts = [free] if beta == np.inf else [[beta * unit, beta * unit * length, *bias], free]
     start = min(map(np.array, starts), key=lambda x: loss(x)[0])
     bounds = [(_LEAST_SLOPE, None)] + [(None, None)] * (n_classes + 1)
     options = {"maxiter": 1000, "ftol": 1e-14, "gtol": 1e-6}
     x = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
     if beta == np.inf:
         return beta, x[2:]
-    beta = float(x[0] / units[0])
-    return beta, (x[1] - beta * units[1]) * mean + x[2:]
+    return float(x[0] / unit), (x[1] - x[0] * length) * mean + x[2:]
 
 
 def _log_posterior(scores: Floats, beta: float) -> Floats:

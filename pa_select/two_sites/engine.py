@@ -224,11 +224,9 @@ class Engine:
         return self._calibrations[model]
 
     def lapses(self, model: int) -> Ints:
-        """Return the labelled rows whose label seems to say nothing of a model's scores."""
-        tested, outputs = self.labelled.tested, self.models.outputs(model, LABELLED)
-        found = self.task.lapses(
-            outputs, self.labelled.y[tested], self.calibration(model).strength
-        )
+        """Return the labelled rows whose label has no score of a model, -inf."""
+        tested = self.labelled.tested
+        found = self.task.lapses(self.models.outputs(model, LABELLED), self.labelled.y[tested])
         return np.unique(tested[found])
 
     def _calibrated(self, outputs: Outputs) -> Calibration:

@@ -11,19 +11,18 @@ import joblib
 import numpy as np
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import _num_samples
 
 from pa_select.scores.class_scores import cached_for_only
 from pa_select.two_sites.paired_rows import (
     aligned_by_index,
     aligned_pairs,
     check_pairs,
-    warn_of_known_rows,
     warn_of_pairs,
 )
 from pa_select.two_sites.site_adapter import SiteAdapter, cross_adapted
 from pa_select.two_sites.trained import (
     ExpectedScore,
-    check_metric,
     doubt_of_few_labels,
     doubts_of_labels,
     estimates,
@@ -40,7 +39,7 @@ from pa_select.utils.arrays import (
     rows_of_parts,
     stacked,
 )
-from pa_select.utils.estimators import SavedWithVersions, named_estimators
+from pa_select.utils.estimators import named_estimators
 from pa_select.utils.frames import check_columns
 from pa_select.utils.messages import warn_caller, warn_once_by
 from pa_select.utils.typing import (
@@ -117,7 +116,9 @@ def expected_score(
         independent, and use Student's t for few groups.
     pair_groups : array-like of shape (n,), default=None
         The object of each pair, if objects have several, such as the image of each pixel. None:
-        every pair is an object of its own.
+        every pair is an object of its own. Then equal rows of X_a are refused if they are those of
+        more than a tenth of the objects, but for tables of few discrete values, in which half of
+        the columns tell fewer rows apart than all columns do. Class scores may be equal.
 
     Returns
     -------
@@ -129,25 +130,21 @@ def expected_score(
     TypeError
         If an estimator is neither a classifier nor a regressor, both kinds are given, the metric
         takes no sample weights, or needs probabilities that an estimator does not have (the
-        outputs of a torch module are logits), the targets of regressors are not numbers, the
-        pairs are a dict, or the rows of a Dataset cannot be stacked.
+        outputs of a torch module are logits), or the rows of a Dataset cannot be stacked.
     ValueError
         If X_a and X_b have different numbers of rows, other columns without an adapter, the same
-        values or no rows, values are missing that an estimator or the adapter does not take, a
-        label is missing, an estimator knows none of the labels, or `reference` is unknown or does
-        not know them all. If all labelled rows, or all pairs, are in one group. If a regressor
-        predicts several values, or one that is not finite, or the targets have no square.
+        values or no rows, or many rows of X_a are equal, as of an object that is given several
+        times, without `pair_groups`. If a label is missing, an estimator knows none of the labels,
+        or `reference` is unknown or does not know them all. If all labelled rows, or all pairs,
+        are in one group. If a regressor predicts several values, or one that is not finite.
 
     Warns
     -----
     UserWarning
-        If there are fewer than 20 pairs, the rows of X_a do not look like the labelled rows or are
-        among them, the two rows of a pair resemble each other no more than rows paired at random,
-        several pairs have the same object, the paired objects seem to have other classes than the
-        labelled rows, labelled rows have a class that an estimator lacks (they count as missed),
-        or an estimator predicts all labelled rows correctly, predicts them no better than chance,
-        or starts with a `SiteAdapter`. If scores of labels are -inf or absurdly low, a regressor
-        is clearly better at the other site, or an adapter gets as many columns with other names.
+        If there are fewer than 20 pairs, the two rows of a pair resemble each other no more than
+        rows paired at random, labelled rows have a class that an estimator lacks (they count as
+        missed), scores of labels are -inf, or an estimator predicts all labelled rows correctly,
+        predicts them no better than chance, or starts with a `SiteAdapter`.
 
     See Also
     --------
@@ -225,7 +222,6 @@ def expected_score(
     :doc:`/paired` judges a new version of a model by class scores, and :doc:`/regressors` has
     regressors.
     """
-    check_scoring_argument(scoring)
     if estimators is None:
         given = X_a, X_b, X_val, y_val
         return _of_class_scores(*given, scoring, adapter, reference, groups, pair_groups)
@@ -246,8 +242,6 @@ def expected_score(
     )
     for message in [*warnings, *doubts_of_labels(expected, "X_val", "y_val")]:
         warn_caller(message)
-    advice = "If these objects are labelled, score their rows of X_b itself."
-    warn_of_known_rows(X_a, X_val, "X_a", "X_val", advice)
     _warn_of_adapters(estimators)
     several = isinstance(estimators, (Mapping, list, tuple))
     return expected if several else next(iter(expected.values()))
@@ -301,7 +295,7 @@ def _of_class_scores(
     if probable:
         raise ValueError(
             f"{', '.join(probable)}: expected logits or log-probabilities, got rows that sum to "
-            "1. Convert probabilities with pa_select.log_probabilities."
+            "1. Convert probabilities with pa_select.scores.log_probabilities."
         )
     y = check_column(labels_of(old_val, y_val, "X_val"), len(val), "y_val")
     classes, n_classes = np.unique(y), val.shape[1]
@@ -360,7 +354,7 @@ def _warn_of_adapters(estimators: Estimators) -> None:
 
 
 @dataclass(eq=False, repr=False)
-class ExpectedScorer(SavedWithVersions, BaseEstimator):
+class ExpectedScorer(BaseEstimator):
     """The scorer that `expected_scorer` makes, with its arguments as parameters."""
 
     X_a: Rows
@@ -380,7 +374,7 @@ class ExpectedScorer(SavedWithVersions, BaseEstimator):
     def __call__(self, estimator: Model, X: Rows, y: Labels | None = None) -> float:
         """Return the expected score of a fitted model; its labelled rows are X and y."""
         X = rows_of_parts(X)
-        y = check_metric(estimator, X, y, self.scoring)
+        y = check_column(labels_of(X, y, "X"), _num_samples(X), "y")
         X_a, X_b = self._rows()
         check_columns(X_a, X, "X_a")
         # A search scores hundreds of models: warnings come once.
@@ -394,9 +388,9 @@ class ExpectedScorer(SavedWithVersions, BaseEstimator):
 
     def _rows(self) -> tuple[Any, Any]:
         """Return the rows of both sites, adapted if they are to be; adapted ones are kept."""
-        X_a, X_b = stacked(self.X_a, "X_a"), stacked(self.X_b, "X_b")
         if self.adapter is None:
-            return X_a, X_b
+            return aligned_pairs(self.X_a, self.X_b)
+        X_a, X_b = stacked(self.X_a, "X_a"), stacked(self.X_b, "X_b")
         # The values, since a user may change rows or parameters in place.
         try:
             given = joblib.hash((X_a, X_b, self.adapter), coerce_mmap=True)
@@ -436,20 +430,15 @@ def expected_scorer(
     Raises
     ------
     ValueError
-        If `X_a` and `X_b` are not two measurements of the same objects. A search stops with the
-        reason at its first score if no candidate could have one: the metric does not take the
-        labels of the fold, the estimator is no classifier or has no probabilities that the metric
-        needs, or it takes the rows of the search but not those of the pairs, such as missing
-        values, or texts for numbers. If a parameter of the candidate may be the reason, only this
-        candidate is nan: one that is no number, and for rows that are not taken one that is no
-        text or switch either, such as a step of a pipeline.
+        If `X_a` and `X_b` are not two measurements of the same objects, or objects are given
+        several times. A candidate that cannot be scored raises, and ``error_score`` of the search
+        says what follows.
 
     Warns
     -----
     UserWarning
         As `expected_score` for the pairs. In a search the first of the warnings of a fold comes
-        once, such as that the paired objects seem to have other classes than the fold, or that the
-        fold has fewer labelled rows than twice the classes.
+        once, such as that the fold has fewer labelled rows than twice the classes.
 
     Notes
     -----
@@ -482,7 +471,7 @@ def expected_scorer(
     """
     if y:
         raise TypeError(f"expected_scorer: expected two samples, got {2 + len(y)} arguments.")
-    # Wrong pairs, or a wrong metric, would make every fold of a search fail.
+    # A wrong name, or wrong pairs, would make every fold of a search fail.
     check_scoring_argument(scoring)
     check_pairs(X_a, X_b, adapter=adapter)
     scorer = ExpectedScorer(X_a, X_b, scoring, adapter)

@@ -1,4 +1,4 @@
-"""How many pairs to measure, and of which objects."""
+"""How many pairs to measure."""
 
 from __future__ import annotations
 
@@ -6,28 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_regressor
-from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils import _safe_indexing
 
-from pa_select.scores.class_scores import class_scores
-from pa_select.scores.precomputed import RecordedRegressor
-from pa_select.two_sites.paired_rows import aligned_pairs, check_for_adapter
+from pa_select.two_sites.paired_rows import aligned_pairs
 from pa_select.two_sites.site_adapter import cross_adapted
 from pa_select.two_sites.trained import ExpectedScore, estimates
-from pa_select.utils.arrays import (
-    as_numpy,
-    check_scoring_argument,
-)
 from pa_select.utils.sklearn_private import _num_samples
 from pa_select.utils.typing import (
     Adapter,
     Estimators,
-    Floats,
     Groups,
-    Ints,
     Labels,
-    Predictor,
-    RandomState,
     Reference,
     Rows,
     Scorer,
@@ -78,7 +67,6 @@ def plan_pairs(
     See Also
     --------
     PASearchCV.plan_pairs : Predict the error of a fitted search, without further labelled rows.
-    draw_objects : Which objects to measure.
 
     Notes
     -----
@@ -105,9 +93,7 @@ def plan_pairs(
     [(20, 0.06), (50, 0.04), (100, 0.03), (200, 0.02), (500, 0.02)]
     """
     sizes = checked_sizes(n_pairs)
-    check_scoring_argument(scoring)
     X_a, X_b = aligned_pairs(X_a, X_b, adapter=adapter)
-    check_for_adapter(X_b, X_a, adapter)
     n = _num_samples(X_a)
     if n < 2:
         raise ValueError(f"X_a: expected at least two first pairs, got {n}.")
@@ -130,87 +116,6 @@ def plan_pairs(
             plans[name].append(one._replace(standard_error=error))
     several = isinstance(estimators, (Mapping, list, tuple))
     return plans if several else next(iter(plans.values()))
-
-
-def draw_objects(
-    estimator: Predictor, X: Rows, n_objects: int, *, random_state: RandomState = None
-) -> Ints:
-    """Draw objects to measure at the other site, spread over the predictions of a model.
-
-    Parameters
-    ----------
-    estimator : estimator
-        A fitted classifier or regressor.
-    X : array-like of n rows
-        Rows of the labelled site, of all objects that could be measured.
-    n_objects : int
-        How many to draw, from 1 to n.
-    random_state : int, RandomState instance or None, default=None
-        Draws the objects. None always draws the same.
-
-    Returns
-    -------
-    ndarray of shape (n_objects,)
-        Numbers of rows of `X`, sorted.
-
-    Raises
-    ------
-    TypeError
-        If the estimator is neither a classifier nor a regressor.
-    ValueError
-        If there are fewer rows than objects to draw.
-
-    See Also
-    --------
-    plan_pairs : How many objects to measure.
-
-    Notes
-    -----
-    The objects are sorted by predicted class, and within a class by how certain the prediction is;
-    for a regressor by the predicted number. From a random start every k-th object is drawn, where
-    k is n / n_objects (systematic sampling, [1]_). Each object is drawn with the same probability,
-    so that the expected score has no bias; objects that were picked because they are difficult,
-    or extreme, would give a biased one. Each class and each degree of certainty has its share, so
-    that the expected change varies less than with a random draw: with 40 objects and a classifier
-    0.77 times as much, in the mean of sixteen shifts that we made (0.43 to 1.10 times in nine of
-    ten). The standard error of `expected_score` does not count that.
-
-    References
-    ----------
-    .. [1] W. G. Cochran, "Sampling techniques", 3rd edition, Wiley 1977, chapter 8.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_wine
-    >>> from sklearn.naive_bayes import GaussianNB
-    >>> from pa_select import draw_objects
-    >>> X, y = load_wine(return_X_y=True)
-    >>> model = GaussianNB().fit(X[::2], y[::2])
-    >>> rows = draw_objects(model, X[1::2], 9)
-    >>> model.predict(X[1::2][rows])
-    array([0, 0, 1, 1, 1, 1, 2, 2, 2])
-    """
-    keys = _keys(estimator, X)
-    n = len(keys[0])
-    if not 1 <= n_objects <= n:
-        raise ValueError(f"n_objects: expected 1 to {n}, the number of rows, got {n_objects!r}.")
-    rng = check_random_state(0 if random_state is None else random_state)
-    order = np.lexsort((rng.permutation(n), *keys))
-    places = np.floor((np.arange(n_objects) + rng.uniform()) * (n / n_objects)).astype(np.intp)
-    drawn: Ints = np.sort(order[np.minimum(places, n - 1)])
-    return drawn
-
-
-def _keys(estimator: Predictor, X: Rows) -> tuple[Floats, ...]:
-    """Return what the objects are sorted by; the last key counts most."""
-    if is_regressor(estimator):
-        return (RecordedRegressor.of(estimator, X).predicted,)
-    values = np.asarray(as_numpy(class_scores(estimator, X)[0]))
-    predicted = values.argmax(axis=1)
-    two_best = np.sort(values, axis=1)[:, -2:]
-    margin = two_best[:, 1] - two_best[:, 0]
-    # Up in one class and down in the next one, so that neighbours are alike.
-    return np.where(predicted % 2, -margin, margin), predicted
 
 
 def error_with_pairs(error: float, of_pairs: float, n: int, size: int) -> float:

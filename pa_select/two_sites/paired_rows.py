@@ -1,29 +1,22 @@
-"""Checks of objects that were measured at two sites: their rows, and shares of their classes."""
+"""Checks of objects that were measured at two sites, and the alignment of their rows."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import issparse
 from scipy.spatial.distance import pdist, squareform
 from scipy.stats import rankdata
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from pa_select.utils.arrays import (
-    are_rows,
-    as_numpy,
-    check_column,
-    is_slice_dataset,
-    shape_of,
-    stacked,
-)
-from pa_select.utils.estimators import takes_missing
-from pa_select.utils.frames import check_columns, look_up, named_like, some_of
+from pa_select.utils.arrays import as_numpy, check_column, is_slice_dataset, shape_of, stacked
+from pa_select.utils.frames import check_columns, look_up, named_like
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.typing import Adapter, Floats, Groups, Ints, Labels, Rows
+from pa_select.utils.typing import Adapter, Floats, Groups, Rows
 
 #: Fewer pairs give an estimate that says little.
 FEW_PAIRS = 20
@@ -31,12 +24,16 @@ FEW_PAIRS = 20
 _MOST_NUMBERS = 10**8
 # Objects whose distances are compared, and random orders that they are compared with.
 _MOST_COMPARED, _ORDERS = 150, 999
+# The comparison squares numbers; larger ones have no square.
+_LARGEST = 1e100
 # What is possible if the instruments have different columns.
 _IF_OTHER_COLUMNS = (
     " If the other site measures other columns, an adapter can map them to these: adapter='ridge'."
 )
 # Up to this share of objects may be among the labelled rows by chance.
 _KNOWN = 0.05
+# Up to this share of the different rows may be there several times.
+_REPEATED = 0.1
 
 
 def check_pairs(
@@ -51,8 +48,7 @@ def check_pairs(
 
     `groups` has the object of each pair, if there are several of one.
     """
-    X_a, X_b = aligned_pairs(X_a, X_b, name_a, name_b, adapter)
-    check_for_adapter(X_b, X_a, adapter, name_b, name_a)
+    X_a, X_b = aligned_pairs(X_a, X_b, name_a, name_b, adapter, groups)
     warn_of_pairs(X_a, X_b, "pairs", name_a, name_b, groups)
     return X_a, X_b
 
@@ -65,17 +61,19 @@ def warn_of_pairs(
     name_b: str = "X_b",
     groups: Groups = None,
 ) -> None:
-    """Warn of pairs that look wrong, or that are so few that the expected score says little.
+    """Warn of pairs in different orders, or so few that the expected score says little.
 
-    Of the objects in `groups`, which have several pairs, one pair each is looked at.
+    Of the objects in `groups`, which have several pairs, one pair each is looked at, a random one:
+    the first pixels of images may all be alike.
     """
-    n, numbers = _num_samples(X_a), None
+    n = _num_samples(X_a)
     if groups is not None:
-        rows = one_of_each(groups, n, "pair_groups")
+        order = np.random.default_rng(0).permutation(n)
+        codes = check_column(groups, n, "pair_groups")[order]
+        rows = order[np.unique(codes, return_index=True)[1]]
+        X_a, X_b = _safe_indexing(X_a, rows), _safe_indexing(X_b, rows)
         n, what = len(rows), "objects"
-        numbers = rows[compared_objects(n)]
-        X_a, X_b = _safe_indexing(X_a, numbers), _safe_indexing(X_b, numbers)
-    for message in doubts_of_pairing(X_a, X_b, name_a, name_b, numbers):
+    for message in doubts_of_pairing(X_a, X_b, name_a, name_b):
         warn_caller(message)
     if n < FEW_PAIRS:
         warn_caller(
@@ -84,78 +82,65 @@ def warn_of_pairs(
         )
 
 
-def one_of_each(groups: Labels, n: int, name: str) -> Ints:
-    """Return the number of a random row of each group of n rows; the argument has this name."""
-    order = np.random.default_rng(0).permutation(n)
-    found: Ints = order[np.unique(check_column(groups, n, name)[order], return_index=True)[1]]
-    return found
-
-
 def aligned_pairs(
-    X_a: Rows, X_b: Rows, name_a: str = "X_a", name_b: str = "X_b", adapter: Adapter = None
+    X_a: Rows,
+    X_b: Rows,
+    name_a: str = "X_a",
+    name_b: str = "X_b",
+    adapter: Adapter = None,
+    groups: Groups = None,
 ) -> tuple[Any, Any]:
     """Align both measurements of the same objects, row by row, and refuse what are none.
 
     DataFrames are aligned by their index, and the rows of Datasets are stacked. With an adapter
-    the other site may have columns of its own.
+    the other site may have columns of its own. Objects may have several pairs if they are in
+    `groups`.
     """
-    for rows, name in ((X_a, name_a), (X_b, name_b)):
-        if isinstance(rows, Mapping) and not are_rows(rows):
-            raise TypeError(
-                f"{name}: expected the rows of one site, got a {type(rows).__name__}. Call this "
-                "once for each other site. Parts of rows for a net are a skorch.helper.SliceDict."
-            )
     X_a, X_b = stacked(X_a, name_a), stacked(X_b, name_b)
-    _refuse_other_objects(X_a, X_b, name_a, name_b)
-    n = _num_samples(X_a)
+    n, n_b = _num_samples(X_a), _num_samples(X_b)
     if not n:
         raise ValueError(f"{name_a}: expected at least one row, got none.")
-    if _num_samples(X_b) != n:
+    X_b = aligned_by_index(X_b, X_a, name_b, name_a)
+    if n_b != n:
         raise ValueError(
-            f"{name_b}: expected the {n} objects of {name_a}, measured again, got "
-            f"{_num_samples(X_b)} rows."
-        )
-    if len(shape_of(X_b) or (n, 1)) == 1 < len(shape_of(X_a) or (n, 1)):
-        raise ValueError(
-            f"{name_b}: expected rows like those of {name_a}, got one value for each object, such "
-            "as labels. The labelled rows and their labels are other arguments."
+            f"{name_b}: expected the {n} objects of {name_a}, measured again, got {n_b} rows."
         )
     if adapter is None or not has_own_columns(X_b, X_a):
         check_columns(X_b, X_a, name_b, name_a, _IF_OTHER_COLUMNS)
-    X_b = aligned_by_index(X_b, X_a, name_b, name_a)
     if same_values(X_a, X_b):
         raise ValueError(
-            f"{name_b}: expected the objects of {name_a}, measured again, got the same values. "
-            "Two versions of a model on the same rows are compared by their class scores: "
-            "expected_score(None, old, new, old_val, y_val)."
+            f"{name_b}: expected the objects of {name_a}, measured again, got the same values."
         )
+    if groups is None:
+        refuse_repeated_objects(X_a, name_a)
     return X_a, named_like(X_a, X_b, same_rows=True)
 
 
-def _refuse_other_objects(X_a: Any, X_b: Any, name_a: str, name_b: str) -> None:
-    """Refuse DataFrames of which one lacks objects of the other, with their names."""
-    if not all(hasattr(rows, "loc") for rows in (X_a, X_b)):
+def refuse_repeated_objects(X_a: Rows, name: str) -> None:
+    """Refuse rows of which many are equal: pairs of one object would count as those of several.
+
+    An error is raised if more than a tenth of the different rows are there several times. In
+    tables of few discrete values different objects have equal rows, too. There some columns alone
+    leave more rows alike than all of them do. So rows are only refused if each half of the columns
+    (the first and the second half, and every other column) tells as many rows apart as all columns
+    do. Rows that are not numbers, and class scores, which trees repeat, are not looked at.
+    """
+    rows = _numbers(X_a)
+    if rows is None or rows.shape[1] < 2:
         return
-    lacking = X_a.index.difference(X_b.index, sort=False)
-    more = X_b.index.difference(X_a.index, sort=False)
-    if not (X_a.index.is_unique and X_b.index.is_unique and len(lacking) + len(more)):
+    rows = rows + 0.0  # 0.0 and -0.0 are the same number
+    counts = Counter(map(bytes, rows)).values()
+    n_repeated = sum(count > 1 for count in counts)
+    if len(counts) == 1 or n_repeated <= _REPEATED * len(counts):
         return
-    if not len(X_a.index.intersection(X_b.index)):
-        return  # other numbers of rows say more
-    got = [
-        f"{what} {some_of(index.tolist())}"
-        for what, index in (("none for", lacking), ("also", more))
-        if len(index)
-    ]
-    one, other = (name_a, name_b) if len(lacking) else (name_b, name_a)
-    cure = f"{one}.loc[{other}.index]"
-    if len(lacking) and len(more):
-        both = f"{name_a}.index.intersection({name_b}.index)"
-        cure = f"{name_a}.loc[both] and {name_b}.loc[both] with both = {both}"
-    raise ValueError(
-        f"{name_b}: expected the objects of {name_a} by their index, got {' and '.join(got)}. The "
-        f"objects that both have are {cure}."
-    )
+    half = rows.shape[1] // 2
+    parts = rows[:, :half], rows[:, half:], rows[:, ::2], rows[:, 1::2]
+    if all(len(set(map(bytes, part))) == len(counts) for part in parts):
+        raise ValueError(
+            f"{name}: expected another row for each object, got {len(counts)} different rows in "
+            f"{len(rows)}, so that standard errors would count objects several times. Give one "
+            "pair for each object, or to expected_score the object of each pair, pair_groups."
+        )
 
 
 def has_own_columns(X_b: Any, X_a: Any) -> bool:
@@ -179,89 +164,24 @@ def aligned_by_index(rows: Any, like: Any, name: str, name_of_like: str) -> Any:
     return rows
 
 
-def check_for_adapter(
-    X_b: Rows, X_a: Rows, adapter: Adapter, name_b: str = "X_b", name_a: str = "X_a"
-) -> None:
-    """Refuse missing or infinite values that an adapter does not take.
-
-    For the default one warn of columns with other names.
-    """
-    regressor: Any = getattr(adapter, "regressor", adapter)
-    if regressor is None:
-        return
-    is_ridge = isinstance(regressor, str)
-    # A regressor of others may not say that it takes missing values.
-    is_known = type(regressor).__module__.startswith("sklearn.")
-    may_impute = not is_ridge and (not is_known or takes_missing(regressor))
-    # It predicts the rows of a, of which no value may be missing.
-    for rows, name in ((X_a, name_a), (X_b, name_b))[: 1 if may_impute else 2]:
-        refuse_not_finite(rows, name, regressor, may_drop=name == name_b)
-    if not is_ridge:
-        return
-    b, a = (list(getattr(rows, "columns", [])) for rows in (X_b, X_a))
-    if len(a) == len(b) and set(a) != set(b):
-        here, there = (next(x for x in one if x not in other) for one, other in ((a, b), (b, a)))
-        warn_caller(
-            f"{name_b}: expected the columns of {name_a}, got as many with other names, such as "
-            f"{there!r} where {name_a} has {here!r}. The adapter takes these for other "
-            "measurements, and has no slope of about 1 for them. If they measure the same, "
-            f"give them the same names: {name_b} = {name_b}.set_axis({name_a}.columns, axis=1), "
-            "for spectra after interpolation to the same wavelengths."
-        )
-
-
-def refuse_not_finite(rows: Rows, name: str, regressor: Any, *, may_drop: bool = False) -> None:
-    """Refuse missing or infinite values, which the regressor of an adapter does not take.
-
-    The error says that an empty column may be dropped, if it may.
-    """
-    values = _numbers(rows)
-    if values is None or np.isfinite(values).all():
-        return
-    unknown = np.flatnonzero(~np.isfinite(values).all(axis=1))
-    shown = ", ".join(map(str, unknown[:3])) + (", ..." if len(unknown) > 3 else "")
-    empty = np.flatnonzero(~np.isfinite(values).any(axis=0))
-    cure = (
-        "Leave these objects out at both sites, or impute in the adapter's pipeline, such as "
-        "make_pipeline(SimpleImputer(), Ridge()); X_a must not have missing values."
-    )
-    if len(empty) and may_drop:
-        cure = (
-            f"Column {empty[0]} has none. Drop this column: with an adapter {name} may have other "
-            "columns."
-        )
-    raise ValueError(
-        f"{name}: expected finite values for adapter={regressor!r}, got nan or infinite ones in "
-        f"{len(unknown)} of {len(values)} rows ({shown}). {cure}"
-    )
-
-
-def compared_objects(n: int) -> Ints:
-    """Return the numbers of those of n objects that `doubts_of_pairing` looks at, ascending."""
-    return np.sort(np.random.default_rng(0).permutation(n)[:_MOST_COMPARED])
-
-
-def doubts_of_pairing(
-    X_a: Rows, X_b: Rows, name_a: str, name_b: str, numbers: Ints | None = None
-) -> list[str]:
+def doubts_of_pairing(X_a: Rows, X_b: Rows, name_a: str, name_b: str) -> list[str]:
     """Return what to warn of if the two rows of objects do not seem to be of the same one.
 
-    They may resemble each other no more than those of other objects, or some were exchanged.
-    `numbers` are those of the objects, if only the `compared_objects` of more are given.
+    They resemble each other no more than those of other objects. Rows with other than finite
+    numbers are not looked at.
     """
     a, b = _numbers(X_a), _numbers(X_b)
-    if a is None or b is None or len(a) < FEW_PAIRS or np.isnan(a).any() or np.isnan(b).any():
+    if a is None or b is None or len(a) < FEW_PAIRS:
         return []
-    some = compared_objects(len(a))
-    a, b = _moderate(a[some]), _moderate(b[some])
-    expected = f"{name_a} and {name_b}: expected row i of both to be the same object, got"
-    if not _resemble_pairwise(a, b):
-        return [
-            f"{expected} rows that resemble each other no more than rows in a random order. "
-            "Either the rows are in different orders, or the other site hardly measures what the "
-            "first one does."
-        ]
-    return []
+    some = np.sort(np.random.default_rng(0).permutation(len(a))[:_MOST_COMPARED])
+    a, b = a[some], b[some]
+    if not all((np.abs(rows) < _LARGEST).all() for rows in (a, b)) or _resemble_pairwise(a, b):
+        return []
+    return [
+        f"{name_a} and {name_b}: expected row i of both to be the same object, got rows that "
+        "resemble each other no more than rows in a random order. Either the rows are in "
+        "different orders, or the other site hardly measures what the first one does."
+    ]
 
 
 def _resemble_pairwise(a: Floats, b: Floats) -> bool:
@@ -288,44 +208,14 @@ def _resemble_pairwise(a: Floats, b: Floats) -> bool:
     return False
 
 
-def hard_as_equal(rows: Floats) -> Floats:
-    """Return rows in which a single finite class score is 0: it names the class, at any size."""
-    is_hard = np.isneginf(rows).any(axis=1) & (np.isfinite(rows).sum(axis=1) == 1)
-    return np.where(is_hard[:, None] & np.isfinite(rows), 0.0, rows)
-
-
-def _moderate(rows: Floats) -> Floats:
-    """Return rows, or the ranks in each column if single precision, as of trees, lacks a number.
-
-    So are -inf, or logarithms of counts, no reason to stop what a model accepts.
-    """
-    if not (np.abs(rows) > np.finfo(np.float32).max).any():
-        return rows
-    ranks: Floats = rankdata(hard_as_equal(rows), axis=0, nan_policy="omit")
-    return ranks
-
-
 def _scaled(rows: Floats) -> Floats:
     """Return rows less their mean, in units of the columns' spread."""
     spread = rows.std(0)
     return (rows - rows.mean(0)) / np.where(spread > 0, spread, 1.0)
 
 
-def _often_repeat(rows: Floats) -> bool:
-    """Whether rows of a table often equal each other."""
-    return len(set(map(bytes, rows + 0.0))) <= (1 - _KNOWN) * len(rows)
-
-
-_SURER = (
-    "Candidates are surer of rows that they were fitted to, so the expected scores are too high. "
-    "If these objects are labelled, their rows at the other site are views: fit(X, y, views=...)."
-)
-
-
-def warn_of_known_rows(
-    X_a: Rows, X: Rows, name: str, name_of_X: str = "X", advice: str = _SURER
-) -> None:
-    """Warn if paired objects are among labelled rows, to which candidates may be fitted.
+def warn_of_known_rows(X_a: Rows, X: Rows, name: str) -> None:
+    """Warn if paired objects are among the rows of X, to which candidates are fitted.
 
     Rows that are not numbers are not looked at, nor are tables whose rows often repeat.
     """
@@ -334,10 +224,12 @@ def warn_of_known_rows(
         return
     seen = set(map(bytes, known + 0.0))  # 0.0 and -0.0 are the same number
     n_found = sum(row in seen for row in map(bytes, some + 0.0))
-    if n_found > _KNOWN * len(some) and not _often_repeat(known):
+    often_repeat = len(seen) <= (1 - _KNOWN) * len(known)
+    if n_found > _KNOWN * len(some) and not often_repeat:
         warn_caller(
-            f"{name}: expected objects that are not among the rows of {name_of_X}, got {n_found} "
-            f"of {len(some)} that are. {advice}"
+            f"{name}: expected objects that are not among the rows of X, got {n_found} of "
+            f"{len(some)} that are. Candidates are surer of rows that they were fitted to, so the "
+            "expected scores are too high."
         )
 
 
@@ -361,18 +253,9 @@ def _numbers(rows: Any) -> Floats | None:
 
 
 def same_values(one: Any, other: Any) -> bool:
-    """Whether both hold the same values, also if one is sparse; nan equals nan."""
-    if issparse(one) or issparse(other):
-        a, b = csr_array(one), csr_array(other)
-        for side in (a, b):
-            side.sum_duplicates()
-            side.eliminate_zeros()
-        return (
-            a.shape == b.shape
-            and np.array_equal(a.indptr, b.indptr)
-            and np.array_equal(a.indices, b.indices)
-            and same_values(a.data, b.data)
-        )
+    """Whether both hold the same values; nan equals nan in arrays of numbers."""
+    if issparse(one) and issparse(other):
+        return bool(one.shape == other.shape and not (one != other).nnz)
     if isinstance(one, Mapping) and isinstance(other, Mapping):  # skorch's SliceDict
         return set(one) == set(other) and all(same_values(one[key], other[key]) for key in one)
     if is_slice_dataset(one) and is_slice_dataset(other):
@@ -381,17 +264,6 @@ def same_values(one: Any, other: Any) -> bool:
         return len(one) == len(other) and all(same_rows)
     try:
         a, b = np.asarray(one), np.asarray(other)
-    except (TypeError, ValueError, RuntimeError):  # lists of several lengths, a tensor on a GPU
-        return False
-    if a.shape != b.shape:
-        return False
-    if a.dtype != object and b.dtype != object:
-        return bool(((a == b) | ((a != a) & (b != b))).all())
-    return all(map(_same, a.ravel().tolist(), b.ravel().tolist()))
-
-
-def _same(x: Any, y: Any) -> bool:
-    try:
-        return x is y or bool(x == y) or bool(x != x and y != y)
-    except (TypeError, ValueError):  # pandas' missing value is neither equal nor different
+        return np.array_equal(a, b, equal_nan=a.dtype.kind == b.dtype.kind == "f")
+    except (TypeError, ValueError, RuntimeError):  # pandas' NA, a tensor on a GPU, ragged lists
         return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -21,7 +21,6 @@ from pa_select.two_sites.score_of_units import (
     LabelledRows,
     ScoreOfUnits,
     best_score,
-    score_of_trials,
     scored_rows,
 )
 from pa_select.utils.sklearn_private import _PassthroughScorer
@@ -31,8 +30,6 @@ from pa_select.utils.typing import Array, Floats, Ints, Predictor, Rows, Scorer
 Outputs: TypeAlias = Sequence[RecordedRegressor]
 # So many values stand in for the residuals of the labelled rows.
 _RESIDUALS = 100
-# Fourth powers of contributions to errors have no larger numbers, or their inverse.
-_LARGE = 1e50
 # Stands for the regressor when a scorer is made from its name.
 _ANY = RecordedRegressor(np.zeros(2))
 # A regressor is clearly better at the other site if its scores differ by so many standard errors.
@@ -70,29 +67,11 @@ class Regression:
         self._lowest = lowest
 
     def scorer(self, scoring: str | Scorer | None, y: Array) -> Scorer:
-        """Make a scorer, and check that its metric takes numbers."""
-        scorer = check_scoring(_ANY, "r2" if scoring is None else scoring)
-        self.check_scorer(scorer, y, scoring)
-        return scorer
+        """Make a scorer."""
+        return check_scoring(_ANY, "r2" if scoring is None else scoring)
 
-    def check_scorer(self, scorer: Scorer, y: Array, scoring: str | Scorer | None = None) -> None:
-        """Refuse a scorer whose metric does not take numbers, and numbers without a square."""
-        largest = float(np.abs(y).max(initial=0.0))
-        if np.isfinite(largest) and largest and not 1 / _LARGE < largest < _LARGE:
-            raise ValueError(
-                f"y: expected targets of a size between {1 / _LARGE:g} and {_LARGE:g}, got at "
-                f"most {largest:.3g}; give them in another unit."
-            )
-        try:
-            score_of_trials(self, scorer, y, y)
-        except Exception as error:
-            message = f"scoring: expected a metric of numbers, got {scoring or scorer!r}: {error}"
-            raise ValueError(message) from error
-
-    def trials(self, y: Array, classes: Array) -> Iterator[RecordedRegressor]:
-        """Yield regressors that nearly predict the targets; no prediction is a class."""
-        for error in (0, np.arange(len(y)) % 2):
-            yield RecordedRegressor(y + 0.25 * (1 + error))
+    def check_scorer(self, *_: Any) -> None:
+        """Refuse none: every value of a target counts once, so no metric needs weights."""
 
     def score(self, scorer: Scorer, model: RecordedRegressor, y: Array) -> float:
         """Score a regressor on labelled rows."""

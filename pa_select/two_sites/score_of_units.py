@@ -379,25 +379,6 @@ def scored_rows(
     return of_rows if groups is None else of_rows.by_group(groups)
 
 
-def score_of_trials(task: Task, scorer: Scorer, y: Array, classes: Array) -> float:
-    """Return what predictions score by a metric, nan if it is not defined on these labels.
-
-    A metric may not be defined for predictions without an error, so that others are scored, too.
-    An error is raised if all of them fail.
-    """
-    score, failed = float("nan"), None
-    for model in task.trials(y, classes):
-        try:
-            score = task.score(scorer, model, y)
-        except Exception as error:  # whatever a metric of the user raises
-            failed = failed or error
-        if not np.isnan(score):
-            return score
-    if failed is not None:
-        raise failed
-    return score
-
-
 def error_of_score(
     task: Task, scorer: Scorer, score: float, labelled: LabelledRows, outputs: Outputs
 ) -> float:

@@ -13,10 +13,8 @@ from sklearn.utils.validation import _num_samples, check_is_fitted, validate_dat
 
 from pa_select.two_sites.paired_rows import (
     aligned_by_index,
-    check_for_adapter,
     doubts_of_pairing,
     has_own_columns,
-    refuse_not_finite,
 )
 from pa_select.two_sites.score_of_units import parts_of, parts_of_groups
 from pa_select.utils.frames import check_columns, named_like
@@ -192,13 +190,13 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
         TypeError
             If `regressor` has no ``fit`` or no ``predict``.
         ValueError
-            If the rows are not numbers, the sites have other numbers of rows, or both have the
-            same columns in different orders.
+            If the sites have other numbers of rows, or both have the same columns in different
+            orders. The regressor refuses what it does not take, such as missing values.
 
         Warns
         -----
         UserWarning
-            If the rows seem to be in different orders, or some objects exchanged.
+            If the rows seem to be in different orders.
         """
         y = aligned_by_index(y, X, "X_a", "X_b")
         n, n_of_a = _num_samples(X), _num_samples(y)
@@ -206,7 +204,6 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
             raise ValueError(
                 f"X_a: expected the {n} objects of X_b, measured again, got {n_of_a} rows."
             )
-        check_for_adapter(X, y, self.regressor)
         for message in doubts_of_pairing(y, X, "X_a", "X_b"):
             warn_caller(message)
         return self._learn(X, y)
@@ -214,8 +211,8 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
     def _learn(self, X: Any, y: Any) -> SiteAdapter:
         """Learn the map of aligned rows, of which `check_pairs` has warned."""
         regressor = _regressor(self.regressor, X, y)
-        rows_b, rows_a = _matrix(X, "X_b"), _matrix(y, "X_a")
-        self.regressor_ = _fitted(regressor, rows_b, rows_a)
+        rows_b, rows_a = _matrix(X), _matrix(y)
+        self.regressor_ = clone(regressor).fit(rows_b, rows_a)
         # Without rows: the columns of both sites, and the type of mapped rows.
         self._rows_b = X.head(0) if hasattr(X, "columns") else rows_b[:0]
         self._rows_a = y.head(0) if hasattr(y, "columns") else rows_a[:0]
@@ -241,14 +238,12 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
         sklearn.exceptions.NotFittedError
             If the adapter is not fitted.
         ValueError
-            If the rows are not numbers, have other columns than in ``fit``, or are not mapped to
-            the columns of the labelled site.
+            If the rows have other columns than in ``fit``, or are not mapped to the columns of
+            the labelled site.
         """
         check_is_fitted(self)
         check_columns(X, self._rows_b, "X", "X_b")
-        if isinstance(self.regressor_, SlopesAndRidge):
-            refuse_not_finite(X, "X", "ridge")
-        mapped = _mapped(self.regressor_, _matrix(X, "X_b"), self._rows_a.shape[1])
+        mapped = _mapped(self.regressor_, _matrix(X), self._rows_a.shape[1])
         named = named_like(self._rows_a, mapped.astype(self._dtype, copy=False))
         return named.set_axis(X.index) if hasattr(named, "loc") and hasattr(X, "loc") else named
 
@@ -263,14 +258,14 @@ def cross_adapted(
     if _num_samples(X_b) < 2:
         raise ValueError("adapter: expected at least two pairs to learn from, got one.")
     regressor = _regressor(regressor, X_b, X_a)
-    rows, wanted = _matrix(X_b, "X_b"), _matrix(X_a, "X_a")
+    rows, wanted = _matrix(X_b), _matrix(X_a)
     mapped = np.empty_like(wanted, dtype=_float_type(X_a))
     if groups is None:
         part = parts_of(rows, wanted, n_parts=_FOLDS, seed=seed)
     else:
         part = parts_of_groups(groups, _FOLDS)
     for test in (part == p for p in np.unique(part)):
-        learnt = _fitted(regressor, rows[~test], wanted[~test])
+        learnt = clone(regressor).fit(rows[~test], wanted[~test])
         mapped[test] = _mapped(learnt, rows[test], wanted.shape[1])
     return named_like(X_a, mapped, same_rows=True)
 
@@ -300,17 +295,6 @@ def _partners(X_b: Any, X_a: Any) -> dict[int, int]:
     return {i: places[name] for i, name in names if name in places}
 
 
-def _fitted(regressor: Estimator, rows: Floats, wanted: Floats) -> Estimator:
-    """Fit a regressor; an error names the adapter."""
-    try:
-        return clone(regressor).fit(rows, wanted)
-    except ValueError as error:
-        raise ValueError(
-            f"adapter: expected a regressor of several outputs that can learn {wanted.shape[1]} "
-            f"columns from {rows.shape[1]}, got an error from {regressor!r}: {error}"
-        ) from error
-
-
 def _mapped(regressor: Estimator, rows: Floats, n_columns: int) -> Floats:
     """Map rows, and check that they have the columns of the labelled site."""
     mapped = np.asarray(regressor.predict(rows))
@@ -330,18 +314,9 @@ def _float_type(rows: Any) -> np.dtype[Any]:
     return found if found.kind == "f" else np.dtype(np.float64)
 
 
-def _matrix(rows: Any, name: str) -> Floats:
+def _matrix(rows: Any) -> Floats:
     if issparse(rows):  # a map of all columns to all columns makes dense rows
         rows = rows.toarray()
-    try:
-        if hasattr(rows, "isna"):  # pandas' columns may have NA
-            rows = rows.to_numpy(dtype=np.float64, na_value=np.nan)
-        values = np.asarray(rows, dtype=np.float64)
-    except (TypeError, ValueError):
-        values = np.empty(0)
-    if values.ndim != 2:
-        raise ValueError(
-            f"adapter: expected rows of numbers in {name}, of shape (n, n_features), got "
-            f"{type(rows).__name__} of shape {getattr(rows, 'shape', 'unknown')}."
-        )
-    return values
+    if hasattr(rows, "isna"):  # pandas' columns may have NA
+        rows = rows.to_numpy(dtype=np.float64, na_value=np.nan)
+    return np.asarray(rows, dtype=np.float64)

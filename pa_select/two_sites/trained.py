@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -22,20 +21,17 @@ from pa_select.scores.class_scores import columns_of
 from pa_select.scores.precomputed import RecordedRegressor
 from pa_select.two_sites.classification import Classification, doubt_of_lapses
 from pa_select.two_sites.engine import LABELLED, Engine, Output, SiteExpectation, reference_labels
-from pa_select.two_sites.paired_rows import aligned_pairs
-from pa_select.two_sites.regression import Regression, doubt_of_sites
+from pa_select.two_sites.regression import Regression
 from pa_select.two_sites.score_of_units import (
     Differences,
     LabelledRows,
     check_reference,
     group_codes,
-    score_of_trials,
 )
 from pa_select.two_sites.site_adapter import cross_adapted
 from pa_select.utils.arrays import check_column, check_scoring_argument, labels_of
 from pa_select.utils.estimators import named_estimators
-from pa_select.utils.frames import check_columns, check_not_missing, some_of
-from pa_select.utils.messages import named_error
+from pa_select.utils.frames import check_columns
 from pa_select.utils.typing import Adapter, Array, Estimators, Groups, Ints, Labels, Rows, Scorer
 
 # With fewer labelled rows for each class, and fewer than so many, calibrations are clearly wrong.
@@ -131,15 +127,14 @@ def estimates(
     of_fold: bool = False,
     pair_groups: Groups = None,
 ) -> dict[str, ExpectedScore]:
-    """Compute what `expected_score` returns for several estimators, without its warnings.
+    """Compute what `expected_score` returns for several estimators and aligned pairs.
 
-    If a list of `warnings` is given, those of the outputs of the estimators are added to it. A
-    classifier may know none of the labels of a test fold.
+    It does not warn. If a list of `warnings` is given, those of the outputs of the estimators are
+    added to it. A classifier may know none of the labels of a test fold.
     """
     named = named_estimators(estimators)
     of_regressors = _are_regressors(named)
     check_reference(reference, of_regressors)
-    X_a, X_b = aligned_pairs(X_a, X_b, adapter=adapter)
     check_columns(X_val, X_a, "X_val", "X_a")
     y_val = check_column(labels_of(X_val, y_val, "X_val"), _num_samples(X_val), "y_val")
     if groups is not None:
@@ -150,19 +145,7 @@ def estimates(
     if adapter is not None:
         X_b = cross_adapted(adapter, X_b, X_a, seed=0, groups=pair_groups)
     task, y_val, scorer = _task(named, y_val, scoring)
-    rows = {"X_val": X_val, "X_a": X_a, "X_b": X_b}
-    try:
-        outputs = [
-            [_output(task, one, X, scorer, f"{name} for {of}") for name, one in named.items()]
-            for of, X in rows.items()
-        ]
-    except Exception:  # whatever the models raise
-        # Only now: a trained model may take missing values and not say so.
-        name_of_X = "X" if of_fold else "X_val"
-        for one in named.values():
-            for of in ("X_a", "X_b"):
-                check_not_missing(rows[of], X_val, of, [one], name_of_X=name_of_X)
-        raise
+    outputs = [[task.output(one, X, scorer) for one in named.values()] for X in (X_val, X_a, X_b)]
     if not isinstance(reference, str):
         reference = [task.output(reference, X, scorer) for X in (X_val, X_a)]
     for name, model in zip(named, outputs[LABELLED], strict=True):
@@ -176,10 +159,6 @@ def estimates(
     if warnings is not None and isinstance(task, Classification):
         warnings += _missed_labels(list(named), outputs[LABELLED], y_val)
         warnings += found.doubts_of_scores(["X_val"] * len(named))
-    elif warnings is not None:
-        best = max(expected.values(), key=lambda one: one.score)
-        numbers = best.score, best.standard_error, best.validation_score
-        warnings += doubt_of_sites("X_a and X_b", scorer, *numbers)
     return expected
 
 
@@ -190,39 +169,11 @@ def _task(
     check_scoring_argument(scoring)
     task: Classification | Regression = Classification()
     if _are_regressors(named):
-        if y.dtype.kind not in "biuf":
-            raise TypeError(f"y_val: expected numbers for regressors, got dtype {y.dtype}.")
         y = y.astype(np.float64)
         task = Regression(float(y.min(initial=np.inf)))
     if scoring is None:
         scoring = _metric_of_searches(named)
     return task, y, task.scorer(scoring, y)
-
-
-def check_metric(estimator: Any, X: Rows, y: Labels | None, scoring: str | Scorer | None) -> Array:
-    """Refuse labels and metrics by which no estimator of this kind has a score on labelled rows.
-
-    Return the labels. A classifier may know none of those of a test fold, but not labels of
-    another kind.
-    """
-    (name,) = named = named_estimators(estimator)
-    y = check_column(labels_of(X, y, "X"), _num_samples(X), "y")
-    task, y, scorer = _task(named, y, scoring)
-    classes = np.asarray(getattr(estimator, "classes_", y[:0]))
-    if isinstance(task, Classification) and len(np.unique([_is_text(y), _is_text(classes)])) > 1:
-        _check_some_known(y, classes, name, "y")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # they come with the score
-            score = score_of_trials(task, scorer, y, classes)
-    except Exception as error:
-        raise named_error(error, "scoring") from error
-    if np.isnan(score):  # the best value of a metric may be infinite
-        raise ValueError(
-            f"scoring: expected a metric that is defined on the labels of each fold, got "
-            f"{scoring!r}, which is nan where they are {some_of(np.unique(y).tolist())}."
-        )
-    return y
 
 
 def doubt_of_few_labels(estimator: Any, X: Rows) -> list[str]:
@@ -236,10 +187,6 @@ def doubt_of_few_labels(estimator: Any, X: Rows) -> list[str]:
         "calibrate what the estimator predicts. Take fewer and larger folds, or PASearchCV, which "
         "calibrates on the rows of all folds."
     ]
-
-
-def _is_text(labels: Array) -> bool:
-    return labels.dtype.kind in "US" or (len(labels) > 0 and isinstance(labels[0], str))
 
 
 def _check_some_known(y: Array, classes: Array, name: str, argument: str) -> None:
@@ -258,15 +205,6 @@ def _metric_of_searches(named: Mapping[str, Any]) -> str | Scorer | None:
     if not (isinstance(first, str) or hasattr(first, "_score_func")):
         return None
     return first if all(metric == first for metric in metrics) else None
-
-
-def _output(task: Classification | Regression, one: Any, X: Any, scorer: Any, what: str) -> Any:
-    """Return what an estimator predicts; its own error does not say which one it is."""
-    try:
-        return task.output(one, X, scorer)
-    except Exception as error:
-        error.add_note(f"The predictions of {what} failed.")
-        raise
 
 
 def doubts_of_labels(expected: Mapping[str, ExpectedScore], rows: str, labels: str) -> list[str]:
@@ -321,7 +259,7 @@ class Expected:
     _y: Array
     _found: SiteExpectation
     differences: Differences
-    #: For each model, the labelled rows whose label seems to say nothing of its scores.
+    #: For each model, the labelled rows whose label has the score -inf.
     _lapses: list[Ints]
 
     def doubts_of_scores(self, names: Sequence[str]) -> list[str]:

@@ -255,24 +255,6 @@ def rows_of_parts(X: Any) -> Any:
     return SliceDict(**X)
 
 
-#: The error of a net in single precision that gets rows in double precision.
-WRONG_PRECISION = (
-    '{name}: expected rows of the net\'s precision, got float64; give {name}.astype("float32").'
-)
-
-
-def is_of_doubles(rows: Any) -> bool:
-    """Whether rows are, or begin with, numbers in double precision."""
-    if isinstance(rows, Mapping):
-        return any(is_of_doubles(part) for part in rows.values())
-    if is_slice_dataset(rows) or is_dataset(rows):
-        return len(rows) > 0 and is_of_doubles(rows[0])
-    if isinstance(rows, (tuple, list)):
-        return len(rows) > 0 and is_of_doubles(rows[0])
-    dtypes: Any = getattr(rows, "dtype", getattr(rows, "dtypes", ""))
-    return any("float64" in str(dtype) for dtype in np.ravel(dtypes))
-
-
 def is_slice_dataset(rows: object) -> bool:
     """Whether rows are a ``SliceDataset`` of skorch; skorch is not imported to find out."""
     return is_instance(rows, "skorch.helper", "SliceDataset")

@@ -105,7 +105,7 @@ def _of_precision(X: Any, rows: Any) -> Any:
 
 
 def check_columns(rows: Any, X: Any, name: str, name_of_X: str = "X", advice: str = "") -> None:
-    """Check that rows have the columns and the shape of X, and numbers where X has numbers.
+    """Check that rows have the columns and the shape of X.
 
     An error ends with `advice` if other columns are there. Mappings of parts, as skorch's
     ``SliceDict`` is one, have the parts of X, and each is checked.
@@ -146,17 +146,6 @@ def check_columns(rows: Any, X: Any, name: str, name_of_X: str = "X", advice: st
             f"{name}: expected rows of shape {tuple(of_X[1:])} like those of {name_of_X}, got "
             f"{tuple(shape[1:])}.{advice}"
         )
-    for column, (values, of_X) in enumerate(zip(columns_of(rows), columns_of(X), strict=False)):
-        if values.dtype.kind in "OUS" and of_X.dtype.kind in "biuf":
-            # An array of texts is read by no model of numbers, objects may be.
-            of_texts = values.dtype.kind != "O"
-            texts = [i for i, value in enumerate(values) if of_texts or _is_no_number(value)]
-            if texts:
-                where = repr(columns[column]) if columns else column
-                raise ValueError(
-                    f"{name}: expected numbers, as in {name_of_X}, got the text "
-                    f"{str(values[texts[0]])!r} in row {texts[0]}, column {where}."
-                )
 
 
 def check_not_missing(
@@ -209,17 +198,6 @@ def columns_of(rows: Any) -> list[Any]:
     if hasattr(rows, "columns"):
         return [np.asarray(rows[column]) for column in rows.columns]
     return list(rows.T) if isinstance(rows, np.ndarray) and rows.ndim == 2 else []
-
-
-def _is_no_number(value: object) -> bool:
-    """Whether a value is a text that is no number."""
-    if not isinstance(value, str):
-        return False
-    try:
-        float(value)
-    except ValueError:
-        return True
-    return False
 
 
 def _where(test: Callable[[Any], Any], rows: Any) -> Any:
@@ -276,10 +254,7 @@ def check_view(view: Any, name: str = "views") -> None:
     """Check that a view can be applied or looked up."""
     check_not_shifted(view, name)
     if getattr(view, "_aimed", False):
-        raise TypeError(
-            f"{name}: an attack needs a fitted model, got {type(view).__name__}; attack trained "
-            "models with robustness_curve(..., shift=attack)."
-        )
+        raise TypeError(f"{name}: an attack needs a fitted model, got {type(view).__name__}.")
     a_class = isinstance(view, type)
     transforms = hasattr(view, "transform") and not are_rows(view)
     if a_class or not (hasattr(view, "loc") or transforms or callable(view)):

@@ -1,15 +1,12 @@
 """Many problems at once, blocks, weights and the matrix of all pairs."""
 
 from concurrent.futures import ThreadPoolExecutor
-from importlib import import_module
-from threading import get_ident
 
 import numpy as np
 import pytest
 
 import pa_select.agreement.pairs.paired_scores as pairs_module
-from pa_select import agreement_matrix, pa_kernel, posterior_agreement
-from pa_select.agreement.pairs.paired_scores import PairedScores
+from pa_select import pa_kernel, posterior_agreement
 
 PRIORS = ["uniform", "marginal", [0.2, 0.3, 0.1, 0.4]]
 
@@ -80,56 +77,6 @@ def test_kernel_takes_many_temperatures(prior):
         assert isinstance(one, float)
         assert one == pytest.approx(value, abs=1e-12)
     assert pa_kernel(a, b, [], prior=prior).shape == (0,)
-
-
-@pytest.mark.parametrize("prior", ["uniform", "marginal"])
-def test_matrix_of_all_pairs(prior, monkeypatch):
-    # The package has the function under the name of its module.
-    matrix_module = import_module("pa_select.agreement.agreement_matrix")
-    rng = np.random.default_rng(0)
-    signal = rng.normal(size=(60, 3)) * 3
-    samples = [signal + s * rng.normal(size=(60, 3)) for s in (0.5, 1, 4, 0.2)]
-    weight = rng.random(60)
-    matrix = agreement_matrix(samples, prior=prior, sample_weight=weight)
-    for i in range(4):
-        for j in range(4):
-            one = posterior_agreement(samples[i], samples[j], prior=prior, sample_weight=weight)
-            assert matrix.scores[i, j] == pytest.approx(one.score, abs=1e-9)
-            assert matrix.betas[i, j] == pytest.approx(one.beta, rel=1e-3)
-            assert matrix.agreement_rates[i, j] == pytest.approx(one.agreement_rate)
-            assert matrix.standard_errors[i, j] == pytest.approx(one.standard_error, rel=1e-3)
-    upper = matrix.scores[np.triu_indices(4, 1)]
-    assert matrix.mean == pytest.approx(upper.mean())
-    assert matrix.worst == upper.min() == matrix.scores[matrix.worst_pair]
-    assert 2 in matrix.worst_pair
-    assert 0 <= matrix.gap <= 1e-5
-    monkeypatch.setattr(matrix_module, "_ROWS_AT_ONCE", 1)
-    one_by_one = agreement_matrix(samples, prior=prior, sample_weight=weight)
-    np.testing.assert_allclose(one_by_one.scores, matrix.scores, atol=1e-12)
-
-
-# Of 500 pairs all passes have enough rows for threads, or those at several temperatures alone.
-@pytest.mark.parametrize("elements", [100, 500])
-@pytest.mark.parametrize("n_threads", [1, 3])
-def test_torch_threads_are_used_and_restored(n_threads, elements, monkeypatch):
-    torch = pytest.importorskip("torch")
-    a, b = problem(0, n=500)
-    expected = posterior_agreement(a, b, prior="marginal")
-    monkeypatch.setattr(pairs_module, "_THREAD_BLOCK_ELEMENTS", elements)
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(n_threads)
-        same(posterior_agreement(a, b, prior="marginal"), expected, abs=1e-9)
-        assert torch.get_num_threads() == n_threads
-        scores, start = torch.zeros(9000, 2), np.array([0])
-        pairs = PairedScores(scores, scores, torch.ones(9000), start + 9000, start, start, start)
-        ran_in = {thread for _, thread in pairs.map_blocks(lambda block: get_ident(), start)}
-        assert (ran_in == {get_ident()}) == (n_threads == 1)
-        with pytest.raises(ZeroDivisionError):
-            list(pairs.map_blocks(lambda block: 1 / 0, start))
-        assert torch.get_num_threads() == n_threads
-    finally:
-        torch.set_num_threads(before)
 
 
 def test_concurrent_callers_keep_their_threads(monkeypatch):

@@ -11,7 +11,7 @@ from helpers.problems import check_against_the_oracle, random_problem, varied_su
 from numpy.polynomial import Polynomial
 from sklearn.exceptions import ConvergenceWarning
 
-from pa_select import agreement_matrix, pa_kernel, posterior_agreement
+from pa_select import pa_kernel, posterior_agreement
 from pa_select.agreement.inputs.problem import Problem
 from pa_select.agreement.pairs.paired_scores import concatenate
 from pa_select.agreement.solver import branch_and_bound, find_maxima, fixed_prior
@@ -31,6 +31,17 @@ def test_prior_vector_against_brute_force():
     for k, seeds in by_classes.items():
         prior = np.random.default_rng(k).dirichlet(np.ones(k))
         check_against_the_oracle(seeds, n_points=300, prior=prior)
+
+
+@pytest.mark.parametrize("prior", ["uniform", "marginal", [0.4, 0.6]])
+def test_a_maximum_far_beyond_the_first_points(prior):
+    # The small margins decide, and nearly all agree.
+    a = np.column_stack([np.repeat([100.0, 0.01], 50), np.zeros(100)])
+    b = np.concatenate([a[:90], a[90:, ::-1]])
+    found = posterior_agreement(a, b, prior=prior)
+    betas = np.geomspace(1e-4, 1e6, 2000)
+    assert pa_kernel(a, b, betas, prior=prior).max() <= found.upper_bound + 1e-12
+    assert prior == "marginal" or found.beta > 100
 
 
 def random_runs(rng, pairs):
@@ -248,8 +259,6 @@ def test_a_problem_that_cannot_be_certified_raises(monkeypatch):
     # Problems are solved by number of classes, but called by their place.
     with pytest.raises(RuntimeError, match=r"problem 2 .* tol=1e-06"):
         posterior_agreement([np.eye(2), np.eye(3), a], [np.eye(2), np.eye(3), b])
-    with pytest.raises(RuntimeError, match=r"problem \(0, 1\) .* tol=1e-06"):
-        agreement_matrix([a, b])
 
 
 @pytest.mark.parametrize("prior", ["uniform", "marginal"])

@@ -1,21 +1,15 @@
 """Confidence intervals and p-values of few pairs, and of pairs that nearly all agree."""
 
-import warnings
-
 import numpy as np
 import pytest
 from helpers.small_samples import coverage, size_of_test, truth
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.naive_bayes import GaussianNB
 
-from pa_select import PASearchCV, compare_agreement, confidence_interval, posterior_agreement
+from pa_select import compare_agreement, confidence_interval, posterior_agreement
 from pa_select.agreement.confidence_interval import _bias_of_marginal_prior
 from pa_select.agreement.inputs.problem import Problem
-from pa_select.agreement.solved_problems import PooledPairs
 from pa_select.utils.p_values import p_value
-
-few = pytest.mark.filterwarnings("ignore:result.*expected at least 6:UserWarning")
 
 
 def draw(seed=0, n=40, k=3, noise=1.0):
@@ -32,14 +26,12 @@ def test_intervals_of_20_pairs_hold_the_truth(kind):
     assert now >= 0.9 > 0.87 > with_normal_errors
 
 
-@few
 @pytest.mark.parametrize(("k", "kind"), [(2, "middling"), (2, "nearly perfect, contradictions")])
 def test_a_true_null_is_rarely_rejected(k, kind):
     now, with_normal_errors = size_of_test(20, k, kind, "uniform", 150)
     assert now <= 0.1 < with_normal_errors
 
 
-@few
 @pytest.mark.parametrize("prior", ["uniform", "marginal"])
 def test_where_all_pairs_agree_the_lower_limit_is_below_the_score(prior):
     labels = np.eye(3)[np.arange(30) % 3]
@@ -64,7 +56,6 @@ def test_where_beta_is_zero_the_upper_limit_is_above_the_score():
 
 
 @pytest.mark.slow
-@few
 @settings(max_examples=6, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from(["uniform", "marginal"]))
 def test_what_the_interval_does_not_depend_on(seed, prior):
@@ -102,8 +93,7 @@ def test_levels_and_sizes():
     # A prior of one's own has another largest agreement.
     labels = np.eye(2)[np.zeros(30, dtype=int)]
     rare = posterior_agreement(labels, labels, prior=[0.1, 0.9])
-    with pytest.warns(UserWarning, match="got 0 disagreeing pairs"):
-        assert confidence_interval(rare)[1] == pytest.approx(np.log(10))
+    assert confidence_interval(rare)[1] == pytest.approx(np.log(10))
 
 
 def test_the_bias_of_hard_decisions_is_that_of_an_entropy():
@@ -114,24 +104,18 @@ def test_the_bias_of_hard_decisions_is_that_of_an_entropy():
     assert _bias_of_marginal_prior(problem, share, 0.0) == pytest.approx(0, abs=1e-12)
 
 
-def test_too_few_pairs_are_said_to_be_too_few():
+def test_few_pairs_have_wide_intervals_and_one_has_none():
     a, b = draw()
     five = posterior_agreement(a[:5], b[:5])
-    with pytest.warns(UserWarning, match="result: expected at least 6 independent pairs.*got 5"):
-        assert confidence_interval(five)[0] < five.score
+    low, high = confidence_interval(five)
+    assert low < five.score < high
+    assert high - low > 2 * five.standard_error
     one = posterior_agreement(a[:1], b[:1])
-    with pytest.warns(UserWarning, match="got 1 independent pair"):
-        assert np.isnan(confidence_interval(one)).all()
-    with pytest.warns(UserWarning, match="got 1 independent pair"):
-        assert np.isnan(compare_agreement(one, one).p_value)
-    same = posterior_agreement(a, a)
-    with pytest.warns(UserWarning, match="result_a, result_b: .* got 0 disagreeing pairs"):
-        assert compare_agreement(same, posterior_agreement(b, b)).p_value == 1
-    with pytest.warns(UserWarning, match="got 2 independent pairs"):
-        confidence_interval(posterior_agreement(a, b), groups=np.arange(40) % 2)
+    assert np.isnan(confidence_interval(one)).all()
+    assert np.isnan(compare_agreement(one, one).p_value)
+    assert compare_agreement(posterior_agreement(a, a), posterior_agreement(b, b)).p_value == 1
 
 
-@few
 def test_a_difference_that_is_rounding_is_none():
     labels = np.eye(3)[np.arange(30) % 3]
     first = posterior_agreement(labels, labels)
@@ -154,28 +138,6 @@ def test_one_pair_alone_shows_no_difference():
     assert p_value(0.2, 0.1, 20, 0.6) == pytest.approx(0.06, abs=0.015)
 
 
-@pytest.mark.parametrize("n", [20, 49, 60, 899])
-def test_six_disagreeing_pairs_are_enough(n):
-    a = 4 * np.eye(3)[np.arange(n) % 3]
-    five, six = a.copy(), a.copy()
-    five[:5], six[:6] = np.roll(a[:5], 1, axis=1), np.roll(a[:6], 1, axis=1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        confidence_interval(posterior_agreement(a, six))
-    with pytest.warns(UserWarning, match="got 5 disagreeing pairs"):
-        confidence_interval(posterior_agreement(a, five))
-
-
-def test_a_search_warns_of_few_rows():
-    search = PASearchCV(GaussianNB(), {})
-    search.cv_results_ = {"params": [{}, {}], "mean_test_score": np.ones(2)}
-    search.agreement_terms_ = np.zeros((2, 3))
-    rows = np.arange(3)
-    search._pairs = PooledPairs(rows, rows, rows, rows, rows, rows, np.ones(3))
-    with pytest.warns(UserWarning, match="pairs: expected at least 6 independent pairs.*got 3"):
-        assert search.compare(0, 1).p_value == 1
-
-
 @pytest.mark.parametrize(("k", "n"), [(2, 100), (10, 50)])
 def test_intervals_of_pairs_of_which_many_disagree_are_hardly_wider_than_the_normal_ones(k, n):
     rng = np.random.default_rng(0)
@@ -188,8 +150,6 @@ def test_intervals_of_pairs_of_which_many_disagree_are_hardly_wider_than_the_nor
     assert 1 < np.mean(widths) < 1.3
 
 
-def test_what_is_no_result_or_no_level_is_named():
-    with pytest.raises(TypeError, match="result: expected a result of posterior_agreement, got i"):
-        confidence_interval(3)
+def test_what_is_no_level_is_named():
     with pytest.raises(ValueError, match="confidence_level: expected a number between 0 and 1"):
         confidence_interval(posterior_agreement(np.eye(3), np.eye(3)), "x")

@@ -6,15 +6,8 @@ import torch
 from helpers.pretend_device import PretendDevice, PretendTensor
 from numpy.testing import assert_allclose
 
-from pa_select import (
-    agreement_matrix,
-    agreement_of_chunks,
-    bootstrap_agreement,
-    compare_agreement,
-    confidence_interval,
-    pa_kernel,
-    posterior_agreement,
-)
+from pa_select import compare_agreement, confidence_interval, pa_kernel, posterior_agreement
+from pa_select.agreement import agreement_of_chunks
 from pa_select.agreement.inputs.problem import check_problem
 from pa_select.agreement.pairs import paired_scores
 from pa_select.agreement.pairs.paired_scores import concatenate
@@ -205,43 +198,25 @@ def test_kernel(device, prior):
     )
 
 
-@pytest.mark.parametrize("prior", PRIORS)
-def test_matrix(device, prior):
-    samples = [A, B, EVEN[1][0]]
-    how = {"prior": prior, "sample_weight": WEIGHT, "certify": False}
-    here = agreement_matrix(samples, **how)
-    for given, name in ((map(device.put, samples), None), (samples, "cuda")):
-        there = agreement_matrix(list(given), device=name, **how)
-        assert_allclose(there.scores, here.scores, **CLOSE)
-        assert_allclose(there.standard_errors, here.standard_errors, **CLOSE)
-
-
 @pytest.mark.parametrize(
     ("prior", "groups"), [("uniform", None), ("marginal", np.arange(60) // 2)]
 )
-@pytest.mark.filterwarnings("ignore:result_a, result_b")  # too few pairs
-def test_replicates(device, prior, groups):
-    how = {"groups": groups, "random_state": 0}
-
+def test_comparisons_and_posteriors(device, prior, groups):
     def solved(put, b):
         return posterior_agreement(put(A), put(b), prior=prior, sample_weight=WEIGHT)
 
     (here, steady), (there, shaky) = (
         (solved(put, B), solved(put, A + 0.1 * B)) for put in (np.asarray, device.put)
     )
-    replicates = [bootstrap_agreement(x, 4, **how).scores for x in (here, there)]
-    assert_allclose(*replicates, **CLOSE)
     pairs = (steady, here), (shaky, there)
     compared = [compare_agreement(*both, groups=groups) for both in pairs]
     for name in ("difference", "standard_error", "p_value"):
         assert_allclose(*(getattr(x, name) for x in compared), **CLOSE)
-    parts = [result.decompose(A.argmax(1)) for result in (here, there)]
-    for name in parts[0]:
-        assert_allclose(parts[1][name], parts[0][name], **CLOSE)
+    for beta in (None, 1.0):
+        assert_allclose(there.posteriors(beta), here.posteriors(beta), **CLOSE)
 
 
 @pytest.mark.parametrize("prior", PRIORS[:2])
-@pytest.mark.filterwarnings("ignore:result")
 def test_intervals(device, prior):
     here = posterior_agreement(A, B, prior=prior)
     there = posterior_agreement(device.put(A), device.put(B), prior=prior)

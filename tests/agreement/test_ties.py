@@ -9,12 +9,8 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 
-from pa_select import (
-    agreement_matrix,
-    agreement_of_chunks,
-    log_probabilities,
-    posterior_agreement,
-)
+from pa_select import posterior_agreement
+from pa_select.agreement import agreement_of_chunks
 from pa_select.agreement.inputs.problem import check_problem
 from pa_select.agreement.pairs.block import centred_with_ties, tolerance
 from pa_select.agreement.pairs.paired_scores import concatenate
@@ -22,6 +18,7 @@ from pa_select.agreement.solved_problems import PooledPairs, pooled_agreement
 from pa_select.agreement.solver.kernel_sums import limits
 from pa_select.agreement.solver.marginal_prior import MarginalPrior
 from pa_select.agreement.solver.marginal_sums import ModelRuns
+from pa_select.scores import log_probabilities
 
 X, Y = load_digits(return_X_y=True)
 # Few votes tie often, and 0.1 + 0.2 + 0.3 depends on the order.
@@ -52,7 +49,6 @@ def test_votes_agree_alike_in_whatever_order_they_are_added(n, prior):
         assert found.beta == wanted.beta or found.beta == pytest.approx(wanted.beta, rel=0.01)
         assert found.n_evaluations <= 2 * wanted.n_evaluations + 20
     if n == 10:
-        assert agreement_matrix([a, b], prior=prior).worst == pytest.approx(found.score)
         assert agreement_of_chunks([(a, b)], prior=prior).score == pytest.approx(found.score)
 
 
@@ -179,9 +175,6 @@ def _joined(problems):
     return problems[0]._replace(a=a, b=b, weight=weight.numpy())
 
 
-@pytest.mark.filterwarnings(
-    "ignore:(scores_a and scores_b|list_of_scores):UserWarning"
-)  # nearly one class
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 def test_ties_do_not_depend_on_what_is_solved_together(dtype):
     near = torch.tensor([[1.0, 1.0, 0.0]]).to(dtype).repeat(20, 1)
@@ -191,4 +184,3 @@ def test_ties_do_not_depend_on_what_is_solved_together(dtype):
     assert alone == pytest.approx(np.log(1.5) if dtype == torch.float32 else np.log(3), abs=1e-6)
     together = posterior_agreement([near, other], [near, other])
     assert together[0].score == pytest.approx(alone, abs=1e-9)
-    assert agreement_matrix([near, other]).scores[0, 0] == pytest.approx(alone, abs=1e-9)

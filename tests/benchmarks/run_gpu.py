@@ -5,8 +5,8 @@ what is most worth knowing first:
 
 1. ``gpu.csv``: the solves of docs/figures/device_predicted.csv, beside the prediction. Scores that
    the CPU can check quickly are checked.
-2. ``gpu_training.csv``: nets that ``examples/at_full_size.py`` trains and attacks, on digits in
-   colour in the format of CIFAR-10. ``seconds`` are since the start of the script.
+2. ``gpu_training.csv``: nets that ``examples/papers/at_full_size.py`` trains and attacks, on
+   digits in colour in the format of CIFAR-10. ``seconds`` are since the start of the script.
 3. Again in ``gpu.csv``: solves of less precise scores.
 
 The rows name the device, its driver and torch. Without a device, or with ``--tiny``, everything is
@@ -147,7 +147,7 @@ def training(table, device, tiny, end):
         given += (
             ["--epochs=1", "--steps=1"] if tiny else ["--epochs=3", "--steps=20", "--workers=8"]
         )
-        command = [sys.executable, ROOT / "examples" / "at_full_size.py", *given]
+        command = [sys.executable, ROOT / "examples" / "papers" / "at_full_size.py", *given]
         path = os.pathsep.join([str(ROOT), *sys.path])
         start, seen = perf_counter(), set()
         process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path})

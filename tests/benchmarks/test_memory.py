@@ -21,7 +21,8 @@ SCRIPT = """
 import json, os, sys, threading, time, warnings
 import numpy as np
 import torch
-from pa_select import agreement_of_chunks, posterior_agreement
+from pa_select import posterior_agreement
+from pa_select.agreement import agreement_of_chunks
 from pa_select.agreement.solver import branch_and_bound
 
 def anonymous():

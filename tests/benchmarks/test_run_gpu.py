@@ -13,7 +13,7 @@ SCRIPT = Path(__file__).parent / "run_gpu.py"
 @pytest.mark.slow
 def test_the_command_writes_its_tables(tmp_path, capfd):
     pytest.importorskip("pandas")
-    if not (SCRIPT.parents[2] / "examples").is_dir():
+    if not (SCRIPT.parents[2] / "docs").is_dir():
         pytest.skip("needs the source tree")
     runpy.run_path(str(SCRIPT))["main"](["--tiny", f"--output={tmp_path}", "--limit=500"])
     printed = capfd.readouterr().out

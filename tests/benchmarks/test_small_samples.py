@@ -12,7 +12,6 @@ REPETITIONS = 400
 @pytest.mark.parametrize("k", [2, 10])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("prior", ["uniform", "marginal"])
-@pytest.mark.filterwarnings("ignore:result_a, result_b:UserWarning")
 def test_small_samples(benchmark, figures, kind, k, prior):
     if not benchmark.enabled:
         pytest.skip("for the table only")

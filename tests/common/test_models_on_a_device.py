@@ -20,10 +20,10 @@ from pa_select import (
     PAScoring,
     PASearchCV,
     class_scores,
-    log_probabilities,
     posterior_agreement,
     robustness_curve,
 )
+from pa_select.scores import log_probabilities
 from pa_select.shifts import GaussianNoise
 
 X, Y = load_digits(return_X_y=True)

@@ -11,7 +11,9 @@ import pytest
 import pa_select
 from pa_select import shifts
 
-DOCS = Path(pa_select.__file__).parents[1] / "docs"
+ROOT = Path(pa_select.__file__).parents[1]
+DOCS = ROOT / "docs"
+LABORATORY = ROOT / "examples" / "papers"
 PAGE = (DOCS / "papers.rst").read_text()
 API = (DOCS / "api.rst").read_text()
 STATES = ("works", "runs, result differs", "different on purpose", "partly", "not here")
@@ -101,13 +103,22 @@ def test_every_row_has_a_state_and_says_what_differs_or_is_missing(title):
 def test_every_row_with_an_example_says_in_which_regime_it_was_measured():
     regimes = re.findall(r"(?m)^- \*\*(.+)\*\*: ", PAGE)
     assert len(regimes) == 6
-    measured = [row for title in TITLES for row in rows(title) if "sphx_glr" in row[1]]
+    measured = [row for title in TITLES for row in rows(title) if ".py``" in row[1]]
     assert len(measured) > 20
     for row in measured:
         [said] = re.findall(r"Regime(?: of the \w+)?: (.*)", row[2]) or [""]
         assert any(regime in said for regime in regimes), row
     used = " ".join(row[2] for row in measured)
     assert all(regime in used for regime in regimes)
+
+
+def test_scripts_that_are_named_are_in_the_laboratory_and_its_readme():
+    assert ":download:`Its README <../examples/papers/README.md>`" in PAGE
+    readme = (LABORATORY / "README.md").read_text()
+    named = set(re.findall(r"``(?:examples/papers/)?(\w+\.py)``", PAGE))
+    assert len(named) > 12
+    assert [name for name in named if not (LABORATORY / name).is_file()] == []
+    assert [name for name in named if f"examples/papers/{name}" not in readme] == []
 
 
 def test_states_are_explained_and_used_and_there_are_names_and_calls():
@@ -119,9 +130,9 @@ def test_states_are_explained_and_used_and_there_are_names_and_calls():
 
 
 def resolved(name):
-    """Return the object of this name, which may leave out the package's."""
-    found = pa_select
-    for part in name.removeprefix("pa_select.").split("."):
+    """Return the object of this name, which may leave out the package's, or of the laboratory."""
+    found = import_module("papers" if name.startswith("papers.") else "pa_select")
+    for part in name.removeprefix(f"{found.__name__}.").split("."):
         if hasattr(found, part):
             found = getattr(found, part)
         else:
@@ -139,11 +150,12 @@ NAMES = sorted(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_names_are_those_of_the_reference(name):
-    for room, package in (("torchmetrics", "torchmetrics"), ("foolbox", "foolbox")):
-        if f"interop.{room}" in name:
-            pytest.importorskip(package)
+def test_names_are_those_of_the_reference_or_the_laboratory(name):
+    if "interop.torchmetrics" in name:
+        pytest.importorskip("torchmetrics")
     assert resolved(name) is not None
+    if name.startswith("papers."):
+        return
     owner, _, method = name.rpartition(".")
     documented = owner if owner and inspect.isclass(resolved(owner)) else name
     documented = re.escape(documented.removeprefix("pa_select."))

@@ -30,6 +30,8 @@ GONE = [
     *("pa_select.calibration", "doc:`calibration`", "calibration.csv", "study_calibration"),
     *("PairTrainingClassifier", "pair_training", "AssignmentPairing"),
     *("max_pairs", "partner=", " tie=", "(tie=", "of_ranked_average"),
+    *("pa_select.datasets", "interop.foolbox", "assessment.rank_correlation"),
+    *("training.ERMNet", "training.AdversarialNet", "examples/study_"),
 ]
 
 

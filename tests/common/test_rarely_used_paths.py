@@ -9,8 +9,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from pa_select import class_scores, posterior_agreement
 from pa_select.agreement.standard_errors import standard_error
-from pa_select.training.shared_environment import SharedEnvironment
 from pa_select.pairing import NearestPairing
+from pa_select.training.shared_environment import SharedEnvironment
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3))

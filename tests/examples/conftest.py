@@ -6,20 +6,22 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+ROOT = Path(__file__).parents[2]
+FOLDERS = [ROOT / "examples", ROOT / "examples" / "studies"]
 
 
 @pytest.fixture(autouse=True)
 def _examples(monkeypatch):
-    """Let a test import the modules of the examples, and forget them afterwards."""
-    if not EXAMPLES.is_dir():
+    """Let a test import the modules of the examples and studies, and forget them afterwards."""
+    if not (ROOT / "docs").is_dir():
         pytest.skip("needs the source tree")
     pytest.importorskip("pandas")
     before = set(sys.modules)
-    monkeypatch.syspath_prepend(EXAMPLES)
+    for folder in FOLDERS:
+        monkeypatch.syspath_prepend(folder)
     yield
     for name in set(sys.modules) - before:
-        if (EXAMPLES / f"{name}.py").is_file():
+        if any((folder / f"{name}.py").is_file() for folder in FOLDERS):
             del sys.modules[name]
 
 

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from pa_select import PAScorer, PASearchCV, pa_scorer, robustness_curve
-from pa_select.pairing import IdPairing, NearestPairing
+from pa_select.pairing import NearestPairing
 from pa_select.shifts import GaussianNoise
 
 FRAME, SERIES = load_wine(return_X_y=True, as_frame=True)
@@ -138,8 +138,6 @@ def test_what_has_no_index_cannot_be_looked_up():
     scorer = PAScorer("environments", environments=pd.Series(ENVIRONMENTS))
     with pytest.raises(TypeError, match=r"index of X, .* pandas DataFrame, got polars\.DataFrame"):
         scorer(model, rows, Y)
-    with pytest.raises(TypeError, match="expected a DataFrame with ids in an index of pandas"):
-        IdPairing()(rows, rows)
     with pytest.raises(TypeError, match="views: expected a callable X -> X2, a transformer, a"):
         PAScorer("views", views=rows)(model, rows, Y)
 
@@ -155,14 +153,6 @@ def test_robustness_curves(kind):
         for data in ((rows, column(kind, Y, rows)), (X, Y))
     ]
     np.testing.assert_allclose(*(curve.table["pa"] for curve in curves), atol=1e-9)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_ids_in_a_column(kind):
-    rows = frame(kind, np.column_stack([np.arange(len(Y)), X[:, 1:]]))
-    pairs = IdPairing(FRAME.columns[0])(rows[:10], rows[5:15])
-    np.testing.assert_array_equal(pairs.a, np.arange(5, 10))
-    np.testing.assert_array_equal(pairs.b, np.arange(5))
 
 
 # -- set_output --------------------------------------------------------------------------

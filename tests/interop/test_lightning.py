@@ -97,21 +97,13 @@ def test_guard_and_wrong_input(tmp_path):
     guarded = PAEarlyStopping((X, OTHER), guard="acc", guard_error=0.02)
     fit(tmp_path, guarded, Classifier())
     assert guarded.selector_.best_score > 0
-    with pytest.raises(ValueError, match="guard: expected a logged metric, one of"):
-        fit(tmp_path, PAEarlyStopping((X, OTHER), guard="nothing"), Classifier())
-    with pytest.raises(RuntimeError, match=r"environments\[1\]: .*shapes"):
-        fit(tmp_path, PAEarlyStopping((X, OTHER[:, :1])), Classifier())
-    shuffled, dataset = DataLoader(TensorDataset(X, Y), shuffle=True), TensorDataset(X, Y)
-    pair = X, OTHER
-    for given, options, error, message in (
-        ((X, Y), {}, ValueError, r"environments\[1\]: .* this looks like labels"),
-        (pair, {"guard": "val_loss"}, ValueError, "guard: .* higher is better.*got 'val_loss'"),
-        (pair, {"guard_error": 0.02}, ValueError, "guard: .* with guard_error=0.02, got None"),
-        (X, {}, ValueError, "environments: expected two, in a tuple, got Tensor"),
-        ((shuffled, X), {}, ValueError, r"environments\[0\]: expected a DataLoader that does not"),
-        ((X, dataset), {}, TypeError, r"environments\[1\]: expected .* got the Dataset Tensor"),
+    shuffled = DataLoader(TensorDataset(X, Y), shuffle=True)
+    for given, options, message in (
+        ((X, OTHER), {"guard": "val_loss"}, "guard: .* higher is better.*got 'val_loss'"),
+        (X, {}, "environments: expected two, in a tuple, got Tensor"),
+        ((shuffled, X), {}, r"environments\[0\]: expected a DataLoader that does not"),
     ):
-        with pytest.raises(error, match=message):
+        with pytest.raises(ValueError, match=message):
             PAEarlyStopping(given, **options)
 
 

@@ -1,18 +1,11 @@
-"""Shifts, mixtures and shared environments of polars' frames: the numbers of pandas'."""
+"""Shifts and shared environments of polars' frames: the numbers of pandas'."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from pa_select.shifts import Drift, FeatureFailure, GaussianNoise
 from pa_select.training import SharedEnvironment
-from pa_select.shifts import (
-    Drift,
-    FeatureDropout,
-    FeatureFailure,
-    GaussianNoise,
-    UniformNoise,
-    mix,
-)
 
 pl = pytest.importorskip("polars")
 
@@ -25,9 +18,7 @@ PANDAS = pd.DataFrame(COLUMNS).assign(b=ROWS[:, 1].astype(np.float32))
 NUMBERS = ["a", "n", "b"]
 
 
-@pytest.mark.parametrize(
-    "shift", [GaussianNoise(), UniformNoise(), Drift(), FeatureDropout(0.5), FeatureFailure()]
-)
+@pytest.mark.parametrize("shift", [GaussianNoise(), Drift(), FeatureFailure()])
 def test_shifts(shift):
     found, expected = shift(POLARS), shift(PANDAS)
     assert isinstance(found.X, pl.DataFrame)
@@ -45,18 +36,6 @@ def test_missing_numbers_stay_missing():
     np.testing.assert_array_equal(np.isnan(shifted), [[False, True], [True, False]])
     with pytest.raises(TypeError, match="X: expected at least one numeric column, got none"):
         GaussianNoise()(rows.select(pl.lit("a").alias("a")))
-
-
-def test_mixtures():
-    shifted = GaussianNoise()(POLARS).X
-    mixed = mix(POLARS, shifted, 0.5, order=np.arange(60))
-    assert isinstance(mixed, pl.DataFrame)
-    assert mixed[:30].equals(shifted[:30])
-    assert mixed[30:].select("a", "b").equals(POLARS[30:].select("a", "b"))
-    with pytest.raises(ValueError, match="X2: expected columns"):
-        mix(POLARS, shifted.rename({"a": "c"}), 0.5)
-    with pytest.raises(TypeError, match="X2: expected rows of the type of X"):
-        mix(POLARS, PANDAS, 0.5)
 
 
 def test_rows_of_shared_environments():

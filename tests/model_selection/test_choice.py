@@ -7,7 +7,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from pa_select import GuardedSelection, PASearchCV
+from pa_select import PASearchCV
+from pa_select.model_selection import GuardedSelection
 from pa_select.model_selection.choice import certify_choice
 from pa_select.model_selection.rules import BestAgreement, BestScore
 

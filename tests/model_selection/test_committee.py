@@ -35,7 +35,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils.estimator_checks import check_estimator
 
 from pa_select import PACommittee, PAScorer, PASearchCV, candidate_posterior
-from pa_select.agreement.posteriors import posteriors
+from pa_select.agreement.result import posteriors_at
 from pa_select.model_selection.committee_vote import beta_of, towards_best
 from pa_select.scores import class_scores
 from pa_select.scores.class_scores import calibrated
@@ -130,10 +130,10 @@ def test_they_vote_by_calibrated_probabilities(fitted):
         ]
         y = np.concatenate([Y[FIT][test] for _, test in CV.split(X[FIT], Y[FIT])])
         scores = torch.from_numpy(np.concatenate(out_of_fold))
-        losses = [log_loss(y, posteriors(scores, beta * x).numpy()) for x in (0.9, 1, 1.1)]
+        losses = [log_loss(y, posteriors_at(scores, beta * x).numpy()) for x in (0.9, 1, 1.1)]
         assert np.argmin(losses) == 1
         scores = torch.from_numpy(class_scores(model, X[TEST])[0])
-        total += weight * posteriors(scores, beta).numpy()
+        total += weight * posteriors_at(scores, beta).numpy()
     np.testing.assert_allclose(fitted.predict_proba(X[TEST]), total, atol=1e-12)
     np.testing.assert_array_equal(fitted.predict(X[TEST]), fitted.classes_[total.argmax(1)])
     np.testing.assert_allclose(np.exp(fitted.predict_log_proba(X[TEST])), total)

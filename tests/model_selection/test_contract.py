@@ -31,14 +31,8 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.validation import check_is_fitted
 
-from pa_select import (
-    GuardedSelection,
-    PARandomizedSearchCV,
-    PAScorer,
-    PASearchCV,
-    expected_scorer,
-    within_one_standard_error,
-)
+from pa_select import PARandomizedSearchCV, PAScorer, PASearchCV, expected_scorer
+from pa_select.model_selection import GuardedSelection, within_one_standard_error
 
 X, Y = load_iris(return_X_y=True)
 GRID = {"max_depth": [1, 3, None]}

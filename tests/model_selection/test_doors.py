@@ -1,6 +1,5 @@
 """One input through every door: search, scorer and function take and refuse the same."""
 
-import re
 import warnings
 
 import numpy as np
@@ -14,25 +13,22 @@ from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import (
     BaggingClassifier,
     HistGradientBoostingClassifier,
-    IsolationForest,
     VotingClassifier,
 )
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import accuracy_score, f1_score, get_scorer, hinge_loss, make_scorer
+from sklearn.metrics import accuracy_score, f1_score, get_scorer, make_scorer
 from sklearn.model_selection import (
     GridSearchCV,
     KFold,
     LeaveOneOut,
     ParameterGrid,
     PredefinedSplit,
-    StratifiedKFold,
 )
-from sklearn.multiclass import OneVsRestClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
@@ -40,7 +36,6 @@ from sklearn.utils import shuffle
 from torch.utils.data import TensorDataset
 
 from pa_select import (
-    GuardedSelection,
     PACommittee,
     PARandomizedSearchCV,
     PAScorer,
@@ -48,8 +43,8 @@ from pa_select import (
     expected_score,
     expected_scorer,
     plan_pairs,
-    within_one_standard_error,
 )
+from pa_select.model_selection import GuardedSelection, within_one_standard_error
 from pa_select.pairing import LabelPairing
 from pa_select.two_sites.score_of_units import error_of_rate
 
@@ -220,7 +215,6 @@ def test_columns_of_classes_without_a_row_count_in_losses(scoring):
         (lambda rows: np.where(rows > 2, np.nan, rows).tolist(), "no missing values"),
         (lambda rows: np.where(rows > 2, None, rows), "no missing values"),
         (lambda rows: csr_array(np.where(rows > 2, np.nan, rows)), "no missing values"),
-        (lambda rows: rows.astype(str), "expected numbers, as in X"),
     ],
 )
 def test_pairs_that_no_model_takes_are_refused_before_any_fit(changed, message):
@@ -552,27 +546,6 @@ def test_the_expected_score_warns_once_of_folds_with_few_labels():
         warnings.filterwarnings("ignore", "The number of unique classes")  # of scikit-learn 1.7
         many = np.arange(len(V)) % 40
         expected_scorer(A, B)(LogisticRegression().fit(V, many), V[:40], many[:40])
-
-
-class Likely(LogisticRegression):
-    """Has a score of the most probable class only."""
-
-    def decision_function(self, X):
-        scores = super().decision_function(X)
-        return np.where(scores == scores.max(axis=1, keepdims=True), scores, -np.inf)
-
-
-def test_a_search_counts_the_pairs_that_share_no_class():
-    with pytest.warns(UserWarning, match=r"class scores of candidate 0: .* share none") as caught:
-        search = PASearchCV(Likely(), {}, cv=3).fit(V, v, views=0.2 - V)
-    assert (search.cv_results_["agreement"] == 0).all()
-    (n,) = {
-        int(x) for one in caught for x in re.findall(r"got (\d+) of 128 pairs", str(one.message))
-    }
-    models = [LogisticRegression().fit(V[a], v[a]) for a, _ in StratifiedKFold(3).split(V, v)]
-    tests = [test for _, test in StratifiedKFold(3).split(V, v)]
-    differ = [m.predict(V[t]) != m.predict(0.2 - V[t]) for m, t in zip(models, tests, strict=True)]
-    assert n == np.concatenate(differ).sum()
 
 
 D, d = load_digits(return_X_y=True)

@@ -5,7 +5,8 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 from sklearn.dummy import DummyClassifier
 
-from pa_select import GuardedSelection, PASearchCV
+from pa_select import PASearchCV
+from pa_select.model_selection import GuardedSelection
 
 
 def results(agreement, score, spread=0.01, **more):
@@ -55,10 +56,10 @@ def test_failed_candidates_are_never_chosen():
 
 
 def test_floor_and_the_warning_when_nothing_is_eligible():
-    floor = {"mean_test_majority_rate": [0.93] * 3}
-    assert choose([1, 3, 2], [0.95, 0.93, 0.945], **floor) == 2
+    floor = GuardedSelection("pa", "acc", floor=0.93)
+    assert choose([1, 3, 2], [0.95, 0.93, 0.945], rule=floor) == 2
     with pytest.warns(UserWarning, match=r"No candidate is within 1 standard error"):
-        assert choose([1, 3, 2], [0.935, 0.93, 0.93], **floor) == 0
+        assert choose([1, 3, 2], [0.935, 0.93, 0.93], rule=floor) == 0
     number = GuardedSelection("pa", "acc", n_se=100, floor=0.94)
     assert choose([1, 3, 2], [0.97, 0.93, 0.96], rule=number) == 2
 

@@ -1,25 +1,16 @@
 """Kinds of data: one of a user's own, what all of them keep to, and environments under pairs."""
 
-import pickle
-from dataclasses import dataclass
-from functools import partial
-
 import numpy as np
 import pytest
 from helpers.search_tables import same_tables
-from sklearn.base import clone
 from sklearn.datasets import load_wine
-from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GroupKFold, LeaveOneGroupOut, PredefinedSplit
 from sklearn.naive_bayes import GaussianNB
 from sklearn.utils import shuffle
 
 import pa_select.model_selection.plan as plan_of_search
-from pa_select import GuardedSelection, PASearchCV, PASearchDisplay
-from pa_select.model_selection import Comparison, DataKind, PairsOfModels, base
-from pa_select.model_selection.rules import named_rule
-from pa_select.model_selection.split_scores import Extra
-from pa_select.model_selection.table_columns import metric_columns
+from pa_select import PASearchCV
+from pa_select.model_selection import base
 from pa_select.pairing import LabelPairing
 from pa_select.two_sites.score_of_units import error_of_rate
 
@@ -27,157 +18,20 @@ X, Y = shuffle(*load_wine(return_X_y=True), random_state=0)
 NOISY = X + 0.5 * X.std(axis=0) * np.random.default_rng(0).normal(size=X.shape)
 SITE = np.arange(len(Y)) % 3
 GRID = {"var_smoothing": [1e-9, 1e-4, 1e-2, 0.3]}
-RULE = GuardedSelection(score="score_last", n_se=3)
-
-
-class Visits(DataKind):
-    """Each row of X was measured at several visits; one model scores the first and the others."""
-
-    pairing = "visits"
-    asks = "predicts well, and alike at every visit"
-    compares = "what each candidate predicts for the same person at two visits"
-
-    def __init__(self, rows, views):
-        super().__init__(rows)
-        self.samples = list(views)
-
-    def compare(self, splits, data, weight):
-        later = range(1, 1 + len(self.samples))
-        tests = [test for _, test in splits]
-        return ComparisonOfVisits(
-            self,
-            splits,
-            [PairsOfModels(i, t, i, t, 0, visit) for i, t in enumerate(tests) for visit in later],
-            extra_test_rows=[[Extra("last", later[-1], test)] for test in tests],
-        )
-
-    @staticmethod
-    def default_rule(score):
-        return GuardedSelection(score=f"{score}_last", n_se=3)
-
-
-@dataclass(frozen=True, eq=False)
-class ComparisonOfVisits(Comparison):
-    """The score at the last visit is a column, and compares the candidates of a committee."""
-
-    def score_columns(self, scores):
-        last, name = scores.extras["last"][0], f"{scores.metric}_last"
-        return metric_columns(name, last) | {f"se_test_{name}": scores.errors(last)}
-
-    def scores_of_folds(self, table, metric):
-        return super().scores_of_folds(table, f"{metric}_last")
-
-
-def test_a_kind_of_the_users_own_is_known_to_all_that_read_a_search():
-    search = PASearchCV(GaussianNB(), GRID, pairing=Visits, refit="committee")
-    search.fit(X, Y, views=[NOISY, NOISY])
-    views = PASearchCV(GaussianNB(), GRID, refit="committee").fit(X, Y, views=[NOISY, NOISY])
-    assert search.pairing_ == "visits"
-    for name in ("agreement", "mean_test_score", "agreement_se", "weight"):
-        np.testing.assert_allclose(search.cv_results_[name], views.cv_results_[name], rtol=1e-9)
-    last = search.cv_results_["mean_test_score_last"]
-    np.testing.assert_allclose(last, views.cv_results_["mean_test_score_views"])
-    assert search.certified_choice_
-    assert search.compare(0, 3).difference > 0
-    assert "agreement" in search.summary()
-    page = search.report()
-    assert "predicts well, and alike at every visit" in page
-    assert "the same person at two visits" in page
-    assert len(PASearchDisplay.from_result(search).value) == 4
-    assert search.score(X, Y) > 0.9
-    again = pickle.loads(pickle.dumps(search))
-    np.testing.assert_array_equal(again.predict(X), search.predict(X))
-    assert clone(search).pairing is Visits
-
-
-def test_a_kind_of_the_users_own_states_its_default_rule():
-    search = PASearchCV(GaussianNB(), GRID, pairing=Visits).fit(X, Y, views=[NOISY])
-    by_hand = PASearchCV(GaussianNB(), GRID, pairing=Visits, selection=RULE)
-    by_hand.fit(X, Y, views=[NOISY])
-    same_tables(search.cv_results_, by_hand.cv_results_)
-    assert " less 3 standard errors" in search.cv_results_["reason"][search.best_index_]
-    assert search.best_index_ == by_hand.best_index_
-    # All that read a search know it, also of one that was saved.
-    for one in (search, pickle.loads(pickle.dumps(search))):
-        assert list(one.summary()["index"]) == list(by_hand.summary()["index"])
-        assert "score_last" in one.report()
-        drawn, expected = (PASearchDisplay.from_result(x).threshold for x in (one, by_hand))
-        assert drawn == pytest.approx(expected)
-    # Who names another rule gets that one.
-    search.set_params(selection="score").fit(X, Y, views=[NOISY])
-    assert set(search.cv_results_["reason"]) == {"eligible"}
-
-
-def test_a_kind_of_the_users_own_works_with_optuna():
-    optuna = pytest.importorskip("optuna")
-    from pa_select.interop.optuna import agreement_objective
-
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    space = {"var_smoothing": optuna.distributions.FloatDistribution(1e-9, 0.3, log=True)}
-    objective = agreement_objective(GaussianNB(), space, X, Y, pairing=Visits, views=[NOISY])
-    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=0))
-    study.optimize(objective, n_trials=2)
-    table = objective.cv_results(study)
-    assert "mean_test_score_last" in table
-    assert any(" less 3 standard errors" in reason for reason in table["reason"])
-
-
-class Doubtful(Visits):
-    """Visits whose default rule can be wrong."""
-
-    rule = None
-
-    @classmethod
-    def default_rule(cls, score):
-        return cls.rule
-
-
-@pytest.mark.parametrize(
-    ("rule", "message"),
-    [
-        ("score", "pairing: expected a SelectionRule of Doubtful.default_rule, got str"),
-        (named_rule("expected", "score"), r"paired: expected some in fit\(X, y, paired=...\)"),
-        (named_rule("new_site", "score"), "at least 3 environments that no training rows"),
-    ],
-)
-@pytest.mark.usefixtures("no_fit")
-def test_a_default_rule_is_checked_before_any_fit(rule, message, monkeypatch):
-    monkeypatch.setattr(Doubtful, "rule", rule)
-    with pytest.raises((TypeError, ValueError), match=message):
-        PASearchCV(LogisticRegression(), {}, pairing=Doubtful).fit(X, Y, views=[NOISY])
-
-
-@pytest.mark.usefixtures("no_fit")
-def test_a_kind_of_the_users_own_says_whether_its_rule_judges_regressors():
-    class Both(Visits):
-        def __init__(self, rows, paired):
-            super().__init__(rows, paired)
-
-    with pytest.raises(ValueError, match="selection: expected a rule that does not look at"):
-        PASearchCV(Ridge(), {}, pairing=Both).fit(X, Y / 2, paired=(X, NOISY))
 
 
 class Called(Exception):
     """Has the data that the plan of a search was given."""
 
 
-@pytest.mark.parametrize("door", ["fit", "optuna"])
-def test_the_data_of_every_kind_arrive_by_their_names(door, monkeypatch):
+def test_the_data_of_every_kind_arrive_by_their_names(monkeypatch):
     def plan(search, X, y, params, **given):
         raise Called(given)
 
-    if door == "fit":
-        monkeypatch.setattr(base, "Plan", plan)
-        call = PASearchCV(GaussianNB(), GRID).fit
-    else:
-        pytest.importorskip("optuna")
-        import pa_select.interop.optuna as module
-
-        monkeypatch.setattr(module, "Plan", plan)
-        call = partial(module.agreement_objective, GaussianNB(), {})
+    monkeypatch.setattr(base, "Plan", plan)
     given = {name: object() for name in plan_of_search.GIVEN}
     with pytest.raises(Called) as called:
-        call(X, Y, **given)
+        PASearchCV(GaussianNB(), GRID).fit(X, Y, **given)
     assert called.value.args == (given,)
 
 
@@ -192,7 +46,7 @@ class SameRows:
 @pytest.mark.parametrize("pairing", ["repeated", LabelPairing(), SameRows()])
 def test_environments_are_held_out_whatever_makes_the_pairs(pairing):
     search = PASearchCV(GaussianNB(), GRID, cv=LeaveOneGroupOut(), pairing=pairing)
-    assert "which the fits had not seen" in search.fit(X, Y, environments=SITE).report()
+    assert "new_site_low" in search.fit(X, Y, environments=SITE).cv_results_
 
 
 def test_folds_are_stratified_by_environments_whatever_makes_the_pairs():
@@ -212,7 +66,6 @@ GIVEN = {
     "two samples": ({"pairing": LabelPairing()}, {"environments": SITE}),
     "custom": ({"pairing": SameRows()}, {"environments": SITE}),
     "pairs": ({}, {"paired": (X[:40] + 1e-3, NOISY[:40])}),
-    "own": ({"pairing": Visits}, {"views": [NOISY]}),
 }
 
 
@@ -295,55 +148,6 @@ def test_groups_within_environments_count_once():
     search = PASearchCV(GaussianNB(), GRID).fit(rows, labels, environments=site, groups=person)
     once = error_of_rate(search.cv_results_["mean_test_score"], len(Y))
     np.testing.assert_allclose(search.cv_results_["se_test_score"], once, rtol=0.1)
-
-
-class Repeats(DataKind):
-    """Compares what `made` returns of the number, the training and the test rows of a split."""
-
-    pairing, compares = "repeats", "what each candidate predicts for both measurements"
-    made = None
-
-    def compare(self, splits, data, weight):
-        return Comparison(self, splits, [type(self).made(i, *x) for i, x in enumerate(splits)])
-
-
-@pytest.mark.parametrize(
-    ("made", "message"),
-    [
-        (lambda i, train, test: PairsOfModels(i, test, i, train[: len(test)]), "not fitted to"),
-        (lambda i, train, test: PairsOfModels(1 - i, test, i, test), "split 1 was not fitted to"),
-        (lambda i, train, test: PairsOfModels(i, test + 999, i, test), "numbers from 0 to 177"),
-        (lambda i, train, test: PairsOfModels(i, test, i, test[1:]), "as many rows on both"),
-        (lambda i, train, test: PairsOfModels(i, test, 2, test), "number of a split, 0 to 1"),
-        (lambda i, train, test: PairsOfModels(i, test, i, test, 0, 1), "number of a sample, 0"),
-        (lambda i, train, test: (i, test, i, test), "expected a PairsOfModels"),
-    ],
-)
-def test_what_a_kind_of_the_users_own_compares_is_checked(made, message, monkeypatch):
-    monkeypatch.setattr(Repeats, "made", made)
-    search = PASearchCV(GaussianNB(), FEW, pairing=Repeats, cv=2)
-    error = TypeError if "PairsOf" in message else ValueError
-    with pytest.raises(error, match=f"^pairing: item 0 that Repeats compares: .*{message}"):
-        search.fit(X, Y)
-
-
-def test_a_kind_of_the_users_own_returns_a_comparison(monkeypatch):
-    monkeypatch.setattr(Repeats, "compare", lambda *_: [])
-    with pytest.raises(TypeError, match="^pairing: expected a Comparison of Repeats.*, got list"):
-        PASearchCV(GaussianNB(), FEW, pairing=Repeats).fit(X, Y)
-
-
-@pytest.mark.parametrize(
-    ("pairing", "given", "message"),
-    [
-        (Repeats, {"environments": SITE}, "environments: expected None with pairing=Repeats, .*"),
-        (Visits, {"views": [NOISY], "environments": SITE}, "environments: .* views, got ndarray"),
-        (Visits, {}, r"views: expected some in fit\(X, y, views=...\) with pairing=Visits"),
-    ],
-)
-def test_a_kind_of_the_users_own_is_given_what_it_takes(pairing, given, message):
-    with pytest.raises(TypeError, match=f"^{message}"):
-        PASearchCV(GaussianNB(), FEW, pairing=pairing).fit(X, Y, **given)
 
 
 @pytest.mark.parametrize("pairing", ["repeated", SameRows()])

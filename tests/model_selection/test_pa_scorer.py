@@ -19,13 +19,12 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut, cross_val_score, cross_validate
+from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut, cross_val_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from pa_select import PAScorer, PASearchCV, class_scores, pa_scorer, posterior_agreement
-from pa_select.model_selection import majority_rate
 from pa_select.pairing import NearestPairing, pair_within_label
 from pa_select.shifts import FGSM, GaussianNoise
 
@@ -336,7 +335,6 @@ def test_it_is_an_estimator_in_form():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert pickle.loads(pickle.dumps(scorer)).views is shrunk
-    assert majority_rate(None, None, Y) == pytest.approx(1 / 3)
 
 
 def test_torch_modules_and_skorch_nets_are_scored():
@@ -363,3 +361,13 @@ def test_torch_tensors_with_the_array_api_of_scikit_learn(monkeypatch):
     assert isinstance(model.scalings_, torch.Tensor)
     expected = pa_scorer(LinearDiscriminantAnalysis().fit(X, Y), X, Y)
     assert score == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_scorer_that_cannot_score_raises_as_any_other_one():
+    search = GridSearchCV(Ridge(), {}, scoring=pa_scorer, cv=2)
+    message = "estimator: expected a classifier, got Ridge, a regressor; to choose"
+    with pytest.warns(UserWarning, match=f"TypeError: {message}"):
+        search.fit(X, Y)
+    assert np.isnan(search.cv_results_["mean_test_score"]).all()
+    with pytest.raises(TypeError, match=f"^{message}"):
+        search.set_params(error_score="raise").fit(X, Y)

@@ -25,7 +25,8 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from pa_select import GuardedSelection, PASearchCV
+from pa_select import PASearchCV
+from pa_select.model_selection import GuardedSelection
 from pa_select.two_sites.score_of_units import error_of_rate
 from pa_select.utils.p_values import p_value
 

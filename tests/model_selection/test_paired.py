@@ -16,7 +16,8 @@ from sklearn.model_selection import FixedThresholdClassifier, GroupKFold, Strati
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 
-from pa_select import GuardedSelection, PASearchCV
+from pa_select import PASearchCV
+from pa_select.model_selection import GuardedSelection
 from pa_select.two_sites import SiteAdapter
 from pa_select.two_sites.paired_rows import warn_of_known_rows
 

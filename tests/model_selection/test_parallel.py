@@ -203,7 +203,7 @@ def test_data_weigh_what_they_hold():
 @NEEDS_CALLBACKS
 @pytest.mark.filterwarnings("ignore:The estimator GaussianNB does not support callbacks")
 def test_callbacks_hear_of_every_candidate_and_split(tmp_path):
-    for memory in (None, str(tmp_path), str(tmp_path)):  # the last time from the memory
+    for memory in (None, str(tmp_path)):
         recorder = Recorder()
         search = PASearchCV(GaussianNB(), {"var_smoothing": [1e-9, 1e-3]}, cv=3, memory=memory)
         search.set_callbacks(recorder).fit(X, Y)

@@ -17,14 +17,14 @@ from sklearn.metrics import get_scorer, make_scorer, mean_squared_error, r2_scor
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_val_predict
 
 from pa_select import (
-    ExpectedScoreDisplay,
-    GuardedSelection,
     PARandomizedSearchCV,
     PASearchCV,
     PASearchDisplay,
     expected_scorer,
     regression_agreement,
 )
+from pa_select.model_selection import GuardedSelection
+from pa_select.plotting import ExpectedScoreDisplay
 
 RMSE, MSE, MAE = (
     f"neg_{name}"
@@ -346,7 +346,6 @@ def test_candidates_that_fail_do_not_change_the_others():
         ({"selection": "agreement"}, {}, ValueError, "selection: expected a rule that does not"),
         ({"selection": GuardedSelection()}, {}, ValueError, "selection: .* look at the agreement"),
         ({"refit": GuardedSelection()}, {}, ValueError, "refit: expected a rule that does not"),
-        ({"scoring": "accuracy"}, {}, ValueError, "scoring: expected a metric of numbers"),
         ({"reference": LogisticRegression()}, {}, TypeError, "reference: expected a regressor"),
         ({"reference": Ridge()}, {}, ValueError, "reference: expected a fitted regressor"),
         ({}, {"y": y.astype(str)}, TypeError, "y: expected numbers.*<U.*need a classifier"),

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from pa_select import GuardedSelection, PASearchCV, within_one_standard_error
-from pa_select.model_selection import DataKind
+from pa_select import PASearchCV
+from pa_select.model_selection import GuardedSelection, within_one_standard_error
 from pa_select.model_selection.choice import make_rule
+from pa_select.model_selection.kinds.kind import DataKind
 from pa_select.model_selection.kinds.pairs import PairedObjects
 from pa_select.model_selection.kinds.views import Views
 from pa_select.model_selection.rules import (

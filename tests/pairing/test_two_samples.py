@@ -1,7 +1,6 @@
 """Pairings of two samples, and what takes them."""
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from numpy.testing import assert_array_equal
@@ -13,14 +12,11 @@ from sklearn.linear_model import LogisticRegression
 
 from pa_select import PAScorer, PASearchCV, posterior_agreement
 from pa_select.pairing import (
-    CanonicalPairing,
     IdentityPairing,
-    IdPairing,
     LabelPairing,
     NearestPairing,
     pair_environments,
 )
-from pa_select.scores import LayerFeatures
 
 DIGITS, LABELS = load_digits(return_X_y=True)
 DIGITS = DIGITS / 16
@@ -34,7 +30,6 @@ ALL = [
     NearestPairing(),
     NearestPairing(within_label=True),
     NearestPairing(features=PCA(5).fit(A)),
-    CanonicalPairing(random_state=1),
 ]
 
 
@@ -86,44 +81,6 @@ def test_rows_of_a_label_that_the_other_lacks_are_left_out():
     assert "of the first" in pairs.why
 
 
-def test_canonical_coordinates_find_what_distances_do_not():
-    # The second sample shows the same things in other units, columns and signs.
-    rng = np.random.default_rng(0)
-    truth = rng.normal(size=(300, 2))
-    y = (truth[:, 0] > 0).astype(int)
-    first = np.column_stack([truth, rng.normal(size=300)])
-    second = np.column_stack([5 * rng.normal(size=300), -truth[:, 0], truth[:, 1]])
-    found = CanonicalPairing(n_components=1)(first, second, y, y)
-    nearest = NearestPairing(within_label=True)(first, second, y, y)
-    far = [np.abs(truth[p.a, 0] - truth[p.b, 0]).mean() for p in (found, nearest)]
-    assert far[0] < 0.5 * far[1]
-
-
-def test_ids():
-    first = pd.DataFrame({"id": ["u", "v", "w"], "x": [1, 2, 3]})
-    second = pd.DataFrame({"id": ["w", "u"], "x": [4, 5]})
-    pairs = IdPairing("id")(first, second)
-    assert pairs.a.tolist() == [0, 2]
-    assert pairs.b.tolist() == [1, 0]
-    assert pairs.n_left_out == 1
-
-
-def test_features_of_a_layer():
-    torch.manual_seed(0)
-    net = torch.nn.Sequential(torch.nn.Linear(64, 8), torch.nn.Dropout(), torch.nn.Linear(8, 3))
-    net.train()
-    features = LayerFeatures(net, "0", batch_size=64)
-    expected = net[0](torch.tensor(A, dtype=torch.float32)).detach().numpy()
-    np.testing.assert_allclose(features(A), expected, rtol=1e-5)
-    assert all(part.training for part in net.modules())
-    assert not net[0]._forward_hooks
-    pairs = NearestPairing(features=features)(A, B)
-    second = net[0](torch.tensor(B, dtype=torch.float32)).detach().numpy()
-    assert_array_equal(pairs.b, cdist(expected, second).argmin(1))
-    with pytest.raises(ValueError, match=r"layer: expected one of \['0', '1', '2'\], got 'x'"):
-        LayerFeatures(net, "x")(A)
-
-
 def test_environments_against_a_reference():
     names = np.repeat(["u", "v", "w"], 40)
     pairs = pair_environments(names, LABELS[:120], 0, reference="v")
@@ -137,22 +94,15 @@ def test_environments_against_a_reference():
         pair_environments(names, LABELS[:120], reference="x")
 
 
-TWICE = pd.DataFrame(A, index=np.zeros(200))
-
-
 @pytest.mark.parametrize(
     ("pairing", "args", "message"),
     [
         (IdentityPairing(), (A, B[:3]), "X_b: expected as many rows as X_a, 200, got 3"),
         (LabelPairing(), (A, B), "y_a: expected labels, got None"),
-        (NearestPairing(), (A, B[:, :3]), "X_b: expected 64 features as X_a has, got 3"),
         (NearestPairing(backend="annoy"), (A, B), "backend: expected 'sklearn' or 'faiss'"),
         (NearestPairing(), (A, np.full_like(B, np.nan)), "X_b: expected finite features"),
         (NearestPairing(), ([["a"]], [["b"]]), "X_a: expected numbers"),
         (NearestPairing(features=3), (A, B), "features: expected None, a fitted transformer"),
-        (IdPairing(), (A, B), "X_a: expected a DataFrame with ids in an index of .* got ndarray"),
-        (IdPairing(), (TWICE, TWICE), "X_a: expected ids that occur once, got .* 200 times"),
-        (CanonicalPairing(99), (A, B, Y_A, Y_B), "n_components: expected at most 64"),
     ],
 )
 def test_bad_input(pairing, args, message):

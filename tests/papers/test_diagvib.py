@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
 
-from papers.datasets import FACTOR_LADDERS, FACTOR_LEVELS, SHORTCUT_LEVELS, co_occurrence, factor_combinations, factor_images
+from papers.datasets import (
+    FACTOR_LADDERS,
+    FACTOR_LEVELS,
+    SHORTCUT_LEVELS,
+    co_occurrence,
+    factor_combinations,
+    factor_images,
+)
 
 X, LABELS = load_digits(return_X_y=True)
 DIGITS = X.reshape(-1, 8, 8) / 16

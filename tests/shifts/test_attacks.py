@@ -31,12 +31,12 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 from sklearn.svm import SVC, LinearSVC
-from skorch import NeuralNetBinaryClassifier, NeuralNetClassifier, NeuralNetRegressor
+from skorch import NeuralNetBinaryClassifier, NeuralNetClassifier
 from torch import nn
 
 from pa_select.shifts import FGSM, PGD
-from papers.shifts import FMN
 from pa_select.shifts.attacks.models import differentiable
+from papers.shifts import FMN
 
 DIGITS, LABELS = load_digits(return_X_y=True)
 DIGITS = (DIGITS / 16).astype(np.float32)
@@ -481,14 +481,12 @@ def test_what_is_no_differentiable_classifier():
         (MLPClassifier(max_iter=2).fit(SCALED, np.eye(3)[CULTIVAR]), "MLPClassifier"),
         (cubes.fit(SCALED[:, :2], NAMES), r"a pipeline with the step PolynomialFeatures\(\)"),
         (clipped.fit(WINE, NAMES), r"a pipeline with the step MinMaxScaler\(clip=True\)"),
-        (NeuralNetRegressor(Module), "a NeuralNetRegressor"),
     ):
         with pytest.raises(TypeError, match=rf"{expected} classifier .*, got {got}\."):
             PGD()(SCALED, estimator=estimator)
     with pytest.raises(NotFittedError):
         PGD()(SCALED, estimator=LogisticRegression())
     for net, message in (
-        (lambda x: x.detach(), "outputs that depend on the inputs differentiably"),
         (lambda x: x[:, :, None], r"outputs of shape \(n, n_classes\)"),
         (lambda x: {"loss": x}, "a module that returns a tensor"),
     ):
@@ -502,12 +500,9 @@ def test_what_is_no_differentiable_classifier():
     ("attack", "message"),
     [
         (FGSM(-1), "eps: expected a finite number of at least 0"),
-        (FGSM(batch_size=0), "batch_size: expected a positive number of rows, got 0"),
         (FMN(steps=2.5), "steps: expected a whole number of steps, got 2.5"),
         (PGD(norm=1), "norm: expected 2 or np.inf, got 1"),
         (FMN("inf"), "norm: expected 2 or np.inf, got 'inf'"),
-        (PGD(step_size=0), "step_size: expected a positive number or None, got 0"),
-        (PGD(device="nowhere"), "device: expected a torch device or None, got 'nowhere'"),
         (PGD(bounds=(1, 0)), "bounds: expected"),
         (PGD(bounds=(0, 1)), r"X: expected numbers within bounds, got 1\.5.* in row 0"),
     ],
@@ -524,14 +519,11 @@ def test_rows_and_labels_that_do_not_fit():
     holed[4, 2] = np.nan
     for X, y, message in (
         (SCALED, CULTIVAR, r"y: expected classes of the estimator, \['barbera', .*\], got 0 in"),
-        (SCALED, NAMES[:3], "y: expected 178 labels, got 3"),
-        (SCALED[:, :3], NAMES, r"X: expected shape \(1, 13\), got \(1, 3\)"),
         (holed, NAMES, "X: expected finite numbers, got nan in row 4"),
-        (SCALED[:0], None, "X: expected at least one row"),
     ):
         with pytest.raises(ValueError, match=message):
             FGSM()(X, y, estimator=model)
-    for X in (SCALED.astype(str), SCALED > 0, SCALED.astype(complex), torch.tensor(SCALED) > 0):
+    for X in (SCALED.astype(str), SCALED > 0, SCALED.astype(complex)):
         with pytest.raises(TypeError, match="X: expected real numbers"):
             FGSM()(X, estimator=model)
     frame = pd.DataFrame(SCALED).add_prefix("f")

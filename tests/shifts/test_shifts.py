@@ -3,11 +3,9 @@
 import inspect
 import pickle
 from functools import partial
-from itertools import pairwise
 
 import numpy as np
 import pandas as pd
-import papers.shifts
 import pytest
 import torch
 from hypothesis import given, settings
@@ -21,31 +19,37 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
+import papers.shifts
 from pa_select import shifts as room
-from pa_select.shifts import Blur, Contrast, Dim, Drift, FGSM, FeatureDropout, FeatureFailure, GaussianNoise, ImpulseNoise, PGD, Pixelate, Quantize, Shift, ShotNoise, TransformShift, Translate, UniformNoise, as_shift
-from papers.shifts import CharacterEdits, Corruption, FMN, WordEdits
+from pa_select.shifts import (
+    FGSM,
+    PGD,
+    Blur,
+    Dim,
+    Drift,
+    FeatureFailure,
+    GaussianNoise,
+    Shift,
+    TransformShift,
+    Translate,
+)
+from pa_select.shifts.transform import as_shift
+from papers.shifts import FMN, CharacterEdits, Corruption, ImpulseNoise, ShotNoise, WordEdits
 
 DIGITS = load_digits().data[:600] / 16
 TEXTS = ["a film with heart", "dull", "", "one  of\nthe best "] * 5
 POINTWISE = [
     GaussianNoise(0.2),
     GaussianNoise(0.2, relative=True, random_state=3),
-    UniformNoise(0.3, bounds=(0, 1)),
-    UniformNoise(0.3, relative=True),
-    FeatureDropout(0.3),
-    FeatureDropout(0.3, value="mean", random_state=1),
     FeatureFailure(2),
     FeatureFailure(3, value="mean", random_state=2),
     Drift(0.2),
-    Quantize(0.3),
     Dim(0.4),
     ImpulseNoise(0.3, bounds=(-9, 9)),
     ShotNoise(0.25, bounds=(-9, 9)),
 ]
 SPATIAL = [
     Blur(0.7, shape=(8, 8)),
-    Contrast(0.4, shape=(8, 8)),
-    Pixelate(2, shape=(8, 8)),
     Translate(1.5, shape=(8, 8)),
     Translate(2, shape=(1, 8, 8)),
 ]
@@ -175,16 +179,18 @@ def test_the_contract_runs_on_every_shift():
     # These have tests of their own.
     tested |= {FGSM, PGD, FMN, TransformShift, Corruption}
     rooms = (room, papers.shifts)
-    shifts = {s for r in rooms for s in vars(r).values() if inspect.isclass(s) and issubclass(s, Shift)}
+    shifts = {
+        s for r in rooms for s in vars(r).values() if inspect.isclass(s) and issubclass(s, Shift)
+    }
     assert tested == shifts - {Shift}
 
 
-@pytest.mark.parametrize("shift", NUMERIC, ids=repr)
+@pytest.mark.parametrize("shift", POINTWISE, ids=repr)
 def test_missing_and_infinite_numbers_stay_or_are_replaced_or_refused(shift):
     X = DIGITS[:20].copy()
     X[0, 3], X[1, 5], X[2, 5] = np.nan, np.inf, -np.inf
-    if isinstance(shift, (ImpulseNoise, ShotNoise)) or shift in SPATIAL:
-        with pytest.raises(ValueError, match="^X: expected (finite pixels|numbers within)"):
+    if isinstance(shift, (ImpulseNoise, ShotNoise)):
+        with pytest.raises(ValueError, match="^X: expected numbers within"):
             shift(X)
         return
     shifted = shift(X).X
@@ -195,13 +201,11 @@ def test_missing_and_infinite_numbers_stay_or_are_replaced_or_refused(shift):
 
 def test_scale_of_noise():
     X = np.zeros((4000, 3)) + [[0, 5, -5]]
-    normal, uniform = GaussianNoise(0.2)(X).X - X, UniformNoise(0.2)(X).X - X
+    normal = GaussianNoise(0.2)(X).X - X
     assert_allclose(normal.std(0), 0.2, rtol=0.05)
     assert_allclose(normal.mean(0), 0, atol=0.01)
     assert np.abs(np.corrcoef(normal.T) - np.eye(3)).max() < 0.05
     assert_allclose((np.abs(normal) < 0.2).mean(), 0.6827, atol=0.01)
-    assert_allclose(uniform.std(0), 0.2 / np.sqrt(3), rtol=0.05)
-    assert 0.199 < np.abs(uniform).max() <= 0.2
     units = np.random.default_rng(0).normal(size=(4000, 3)) * [1, 100, 0.01] + [0, 1e4, 3]
     relative = GaussianNoise(0.5, relative=True)(units).X - units
     assert_allclose(relative.std(0), 0.5 * units.std(0), rtol=0.05)
@@ -221,7 +225,7 @@ def test_bounds():
     low, high = np.zeros(64), np.linspace(1, 2, 64)
     X = DIGITS.copy()
     X[:, 3] = 5  # out of bounds already
-    for shift in (GaussianNoise(1.0), UniformNoise(2.0), Drift(2.0)):
+    for shift in (GaussianNoise(1.0), Drift(2.0)):
         shifted = shift.set_params(bounds=(low, high))(X)
         assert (shifted.X >= 0).all()
         inside = np.arange(64) != 3
@@ -230,35 +234,6 @@ def test_bounds():
         assert shifted.X[:, 3].max() == 5
         assert_allclose(shifted.norm, np.linalg.norm(shifted.X - X, axis=1))
         assert_array_equal(shift(X, power=0).X, X)
-
-
-@pytest.mark.parametrize("shift", [FeatureDropout(), ImpulseNoise()])
-def test_a_small_share_is_among_a_large_one(shift):
-    X = np.full((50, 8), 0.5)
-    shifted = [shift(X, power=share).X for share in (0, 0.1, 0.4, 0.41, 1)]
-    for few, many in pairwise(shifted):
-        assert_array_equal(many[few != 0.5], few[few != 0.5])
-
-
-def test_shot_noise_of_one_seed_is_one_draw():
-    bright = DIGITS[:200]
-    noisy, brighter = (ShotNoise(0.1)(X).X for X in (0.8 * bright, bright))
-    assert (noisy <= brighter + 1e-12).all()
-    near, far = (ShotNoise(scale, bounds=(0, 9))(bright).X - bright for scale in (0.01, 0.02))
-    assert np.corrcoef(near[bright > 0], far[bright > 0])[0, 1] > 0.9
-
-
-def test_dropout():
-    X = np.random.default_rng(0).normal(3, 1, size=(2000, 5))
-    for value, put in ((0.0, np.zeros(5)), (-2, np.full(5, -2)), ("mean", X.mean(0))):
-        shifted = FeatureDropout(0.25, value=value)(X)
-        failed = shifted.X != X
-        assert_allclose(failed.mean(0), 0.25, atol=0.04)
-        assert_allclose(shifted.X[failed], np.broadcast_to(put, X.shape)[failed])
-    missing = FeatureDropout(0.25, value=np.nan)(X)
-    assert_array_equal(np.isnan(missing.X), failed)
-    assert not missing.norm.any()
-    assert not FeatureDropout(1.0)(X).X.any()
 
 
 @pytest.mark.parametrize("shape", [(50, 6), (50, 2, 3)])
@@ -293,11 +268,8 @@ def test_drift_is_one_line_for_each_feature():
     assert_allclose(np.polyval(lines[0, j], X[:, j]), drifts[0][:, j])
 
 
-def test_quantize_and_dim():
+def test_dim():
     X = np.array([[0.0, 0.24, 0.26, 1.0, np.nan, -np.inf]])
-    assert_array_equal(Quantize(0.5)(X).X, [[0, 0, 0.5, 1, np.nan, -np.inf]])
-    assert len(np.unique(Quantize(1 / 3)(DIGITS).X)) == 4
-    assert_array_equal(Quantize(1e-320)(X).X, X)
     dim = Dim(0.25)(X)
     assert_array_equal(dim.X, 0.75 * X)
     assert_allclose(dim.norm, 0.25 * np.linalg.norm(X[:, :4]))
@@ -410,25 +382,17 @@ X = DIGITS[:4]
 @pytest.mark.parametrize(
     ("shift", "rows", "message"),
     [
-        (FeatureDropout(1.5), X, "rate: expected a number of at most 1, got 1.5"),
         (FeatureFailure(65), X, "n_features: expected a whole number of at most 64, .* got 65"),
-        (FeatureDropout(value="median"), X, "value: expected a number or 'mean', got 'median'"),
         (GaussianNoise(bounds=(1, 0)), X, "bounds: expected the least value before the greatest"),
-        (Drift(bounds=3), X, r"bounds: expected a pair \(least, greatest\)"),
-        (Drift(bounds=([0, 0], [1, 1])), X, r"arrays that fit rows of shape \(64,\)"),
         (GaussianNoise(), ["a", "b"], "X: expected real numbers, got dtype <U1"),
-        (GaussianNoise(), [[1.0], [1.0, 2.0]], "X: expected rows of one length"),
         (GaussianNoise(), X.astype(object), "got dtype object; give a DataFrame, whose numeric"),
         (GaussianNoise(), X > 0, "X: expected real numbers, got dtype bool"),
-        (GaussianNoise(), torch.ones(2, 2) > 0, "X: expected real numbers, got a tensor of"),
         (GaussianNoise(), pd.DataFrame({"a": ["x"]}), "X: expected at least one numeric column"),
         (GaussianNoise(), pd.Series([1.0]), "X: expected an array, .* got Series"),
-        (GaussianNoise(), sparse.eye(3), "X: expected dense rows, got a dia_matrix"),
+        (GaussianNoise(), sparse.eye(3), "X: expected an array, .* got dia_matrix"),
+        (Dim(1.5), X, "strength: expected a number of at most 1, got 1.5"),
         (Blur(), X, r"X: expected images of shape .*, got \(4, 64\); flat rows need .* shape"),
-        (Blur(shape=(8, 9)), X, r"shape: expected \(height, width\) .* of rows of shape \(64,\)"),
-        (Blur(), np.full((2, 3, 3), np.nan), "X: expected finite pixels"),
         (ImpulseNoise(), 16 * X, r"X: expected numbers within the bounds \(0, 1\), got 5"),
-        (ShotNoise(bounds=None), X, r"bounds: expected a pair \(least, greatest\)"),
         (
             TransformShift(np.negative, power=0.5),
             X,
@@ -445,9 +409,7 @@ def test_bad_input(shift, rows, message):
 
 
 def test_what_is_no_shift():
-    with pytest.raises(TypeError, match="shift: expected a shift, a callable .*got the class St"):
-        as_shift(StandardScaler)
-    with pytest.raises(TypeError, match="shift: expected a shift or rows, got a Shifted"):
+    with pytest.raises(TypeError, match="shift: expected a shift, a callable .*got Shifted"):
         as_shift(GaussianNoise()(X))
 
 
@@ -463,57 +425,3 @@ def test_a_shift_of_your_own():
 
     assert_array_equal(Mirror()(X).X, -X)
     assert_array_equal(Mirror()(X, power=2).X, X)
-    Mirror._shift = lambda self, X, y, estimator, power: -X
-    message = r"Mirror\._shift: expected to return a Shifted\(X, norm\), got ndarray"
-    with pytest.raises(TypeError, match=message):
-        Mirror()(X)
-
-
-def test_contrast_keeps_the_mean_of_each_image_and_scales_its_spread():
-    images = np.random.default_rng(0).random((4, 3, 5, 6))
-    shifted = Contrast(0.75)(images).X
-    assert_allclose(shifted.mean((1, 2, 3)), images.mean((1, 2, 3)))
-    assert_allclose(shifted.std((1, 2, 3)), images.std((1, 2, 3)) / 4)
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 5, 9])
-def test_blocks_have_the_mean_of_their_pixels(size):
-    images = np.random.default_rng(0).random((2, 3, 5, 6))
-    shifted = Pixelate(size)(images).X
-    for top in range(0, 5, size):
-        for left in range(0, 6, size):
-            block = (..., slice(top, top + size), slice(left, left + size))
-            mean = images[block].mean((-2, -1), keepdims=True)
-            assert_allclose(shifted[block], np.broadcast_to(mean, shifted[block].shape))
-
-
-def test_impulses():
-    X = np.full((2000, 5), 7.0)
-    noisy = ImpulseNoise(0.3, bounds=(0, np.arange(10, 15)))(X).X
-    white, black = noisy == np.arange(10, 15), noisy == 0
-    assert_allclose(white.mean(0), 0.15, atol=0.03)
-    assert_allclose(black.mean(0), 0.15, atol=0.03)
-    assert (noisy[~white & ~black] == 7).all()
-    assert (ImpulseNoise(1.0)(DIGITS).X % 1 == 0).all()
-
-
-def test_counts_of_light():
-    grey = np.full((10_000, 5), [0.0, 0.01, 0.1, 0.3, 0.5])
-    for scale in (1e-4, 1 / 60, 1 / 12):  # with 1e-4 more than 1000 counts are normal
-        noisy = ShotNoise(scale, bounds=(0, 10))(grey).X
-        counts = noisy[:, grey[0] <= 1000 * scale] / scale
-        assert_allclose(counts, np.round(counts), atol=1e-9)
-        variance = scale * grey[0]
-        assert (np.abs(noisy.mean(0) - grey[0]) <= 4 * np.sqrt(variance / 10_000)).all()
-        assert_allclose(noisy.var(0), variance, rtol=0.1)
-    # Black may be any number, and pixels count from there.
-    below = ShotNoise(1 / 12, bounds=(-4, 6))(grey - 4).X
-    assert_allclose(below + 4, noisy, atol=1e-12)
-
-
-def test_tiny_quanta_and_rounding_beyond_the_bounds():
-    for tiny in (1e-320, 1e-200, 1e-12):
-        assert_allclose(ShotNoise(tiny)(DIGITS).X, DIGITS, atol=10 * np.sqrt(tiny))
-    for shift in (ShotNoise(), ImpulseNoise()):
-        just_outside = shift(np.array([[1 + 1e-9, -1e-9]] * 50)).X
-        assert_allclose(np.clip(just_outside, 0, 1), just_outside, atol=1e-8)

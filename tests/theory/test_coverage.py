@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pa_select import bootstrap_agreement, compare_agreement, posterior_agreement
+from pa_select import compare_agreement, confidence_interval, posterior_agreement
 
 # The error of such a truth is at most a seventh of that of a sample, and widens none by over 1 %.
 N_TRUTH = 50_000
@@ -16,7 +16,7 @@ def draw(rng, n, noise=1.0, k=4):
 
 
 @pytest.mark.slow
-def test_coverage_of_the_bootstrap_and_of_differences():
+def test_coverage_of_intervals_and_of_differences():
     rng = np.random.default_rng(1)
     easy, hard = (
         # A difference varies less than a score, so that its truth must be known better.
@@ -32,7 +32,7 @@ def test_coverage_of_the_bootstrap_and_of_differences():
         both = map(list, zip(*samples, strict=True))
         results.append(posterior_agreement(*both, certify=False))
     for first, second in zip(*results, strict=True):
-        low, high = bootstrap_agreement(first, 100, random_state=0).interval
+        low, high = confidence_interval(first)
         score_inside.append(low < easy < high)
         found = compare_agreement(first, second)
         error = abs(found.difference - (easy - hard))

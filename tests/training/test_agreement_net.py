@@ -1,7 +1,5 @@
 """The learner of few labels and many pairs: its contract as of the others, and what it learns."""
 
-import warnings
-
 import numpy as np
 import pytest
 import torch
@@ -15,11 +13,10 @@ from sklearn.utils import shuffle
 from skorch.dataset import Dataset
 
 from pa_select import PAEarlyStopping, PASearchCV, class_scores
-from pa_select.training import SharedEnvironment
 from pa_select.shifts import GaussianNoise
-from pa_select.training import AgreementNet, PosteriorAgreementLoss
-from papers.learners import ERMNet
+from pa_select.training import AgreementNet, PosteriorAgreementLoss, SharedEnvironment
 from pa_select.training.pair_batches import PairBatches
+from papers.learners import ERMNet
 
 # The nets of these tests are hardly trained.
 pytestmark = pytest.mark.filterwarnings("ignore:pairs. expected the classes:UserWarning")
@@ -223,10 +220,6 @@ def test_warnings():
         net(pairs=(one_class, one_class * 0.9), max_epochs=30).fit(X[:200], Y[:200])
     with pytest.warns(UserWarning, match="expected at least 16 pairs in a batch, got 8"):
         net(pair_batch_size=8).fit(X[:100], Y[:100])
-    with warnings.catch_warnings(record=True) as given:
-        warnings.simplefilter("always")
-        net(prior="uniform", max_epochs=1).fit(X[:100], Y[:100])
-    assert sum("prior: expected" in str(one.message) for one in given) == 1
 
 
 @pytest.mark.parametrize("params", [{"prior": "flat"}, {"beta": -1.0}])
@@ -260,18 +253,9 @@ SOFTMAX = torch.nn.Sequential(torch.nn.Linear(64, 10), torch.nn.Softmax(1))
     ("params", "message"),
     [
         ({"pairs": None}, "pairs: expected a tuple .* got NoneType"),
-        ({"pairs": (np.negative, X)}, "pairs: expected rows first, then their view"),
         ({"pairs": (X[:50], X[:49])}, "pairs: expected as many rows of both, got 50"),
         ({"pairs": (X[:9], X[:9])}, "pairs: expected at least 16 pairs, got 9"),
-        ({"pairs": (X[..., None], X)}, r"pairs: .* \(64,\), got \(64, 1\) in the first rows"),
-        ({"pairs": (X, lambda x: x[:, 0])}, r"pairs: .* got \(\) in the view of rows"),
-        ({"pairs": (X, X.astype(float))}, "expected torch.float32, .*float64 in the second rows"),
-        ({"pairs": changed(0, 7, np.nan)}, "pairs: .* got nan in row 7 of the first rows"),
-        ({"pairs": changed(1, 299, np.nan)}, "pairs: .* got nan in row 299 of the second rows"),
-        ({"weight": -1.0}, "weight: expected a finite number of at least 0, got -1.0"),
-        ({"pair_batch_size": 1}, "pair_batch_size: expected at least 2"),
         ({"prior": "flat"}, "prior: expected 'marginal'"),
-        ({"criterion": torch.nn.NLLLoss}, "criterion: expected one that takes"),
         ({"beta": -1.0}, "beta: expected 'learn' or a positive number"),
         ({"module": SOFTMAX}, "module: expected one that returns logits"),
     ],
@@ -279,10 +263,3 @@ SOFTMAX = torch.nn.Sequential(torch.nn.Linear(64, 10), torch.nn.Softmax(1))
 def test_parameters_that_do_not_fit(params, message):
     with pytest.raises((TypeError, ValueError), match=message):
         net(**{"pair_batch_size": 300} | params).fit(X[:100], Y[:100])
-
-
-@pytest.mark.parametrize(("step", "got"), [(1, "10"), (-1, "-1")])
-def test_labels_that_are_no_numbers_of_classes(step, got):
-    message = f"y: expected numbers of classes from 0 to 9, .* 10 outputs, got {got}"
-    with pytest.raises(ValueError, match=message):
-        net().fit(X[:100], Y[:100] + step)

@@ -1,4 +1,4 @@
-"""How many pairs, and of which objects: the promises in simulations, and bad input."""
+"""How many pairs: the promises in simulations, and bad input."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.utils import shuffle
 
-from pa_select import draw_objects, expected_score, plan_pairs
+from pa_select import expected_score, plan_pairs
 from pa_select.two_sites.trained import estimates
 
 X, Y = shuffle(*load_digits(return_X_y=True), random_state=0)
@@ -96,57 +96,9 @@ def test_it_takes_what_expected_score_takes():
     assert 0 < many.standard_error < few.standard_error
 
 
-def test_numbers_of_pairs_and_of_objects_are_checked():
+def test_numbers_of_pairs_are_checked():
     for n_pairs in ([], [1], [20.5], 20, "20", None):
         with pytest.raises(ValueError, match="n_pairs: expected a list of whole numbers of at le"):
             plan_pairs(None, None, None, None, None, n_pairs=n_pairs)
     with pytest.raises(ValueError, match="X_a: expected at least two first pairs, got 1"):
         plan_pairs(MODEL, X[:1], NOISY[:1], *VAL)
-    for n_objects in (0, 10, -1):
-        with pytest.raises(ValueError, match="n_objects: expected 1 to 9, the number of rows"):
-            draw_objects(MODEL, X[:9], n_objects)
-
-
-@pytest.mark.parametrize(("n", "n_objects"), [(60, 7), (60, 12), (61, 40)])
-def test_each_object_is_drawn_with_the_same_probability(n, n_objects):
-    some = X[REST[:n]]
-    draws = [draw_objects(MODEL, some, n_objects, random_state=seed) for seed in range(800)]
-    assert {len(set(rows.tolist())) for rows in draws} == {n_objects}
-    share = n_objects / n
-    counts = np.bincount(np.concatenate(draws), minlength=n)
-    assert len(counts) == n
-    assert np.abs(counts / 800 - share).max() < 4.5 * np.sqrt(share * (1 - share) / 800)
-
-
-def test_the_expected_change_has_no_bias_and_varies_less():
-    posterior, moved = MODEL.predict_proba(X[REST]), MODEL.predict(BLURRED[REST])
-    every = np.arange(len(REST))
-    change = posterior[every, moved] - posterior.max(1)
-    rng = np.random.default_rng(0)
-    at_random = [change[rng.permutation(every)[:40]].mean() for _ in range(400)]
-    drawn = [
-        change[draw_objects(MODEL, X[REST], 40, random_state=seed)].mean() for seed in range(400)
-    ]
-    spread = np.std(drawn)
-    assert abs(np.mean(drawn) - change.mean()) < 4 * spread / np.sqrt(400)
-    assert spread < 0.9 * np.std(at_random)
-
-
-def test_the_objects_are_spread_over_the_classes():
-    rows = draw_objects(MODEL, X[REST], 100)
-    np.testing.assert_array_equal(rows, draw_objects(MODEL, X[REST], 100))
-    assert np.all(np.diff(rows) > 0)
-    found, every = (
-        np.bincount(MODEL.predict(X[REST][s]), minlength=10) for s in (rows, slice(None))
-    )
-    assert np.abs(found - every * 100 / len(REST)).max() < 2
-    np.testing.assert_array_equal(draw_objects(MODEL, X[:9], 9), np.arange(9))
-
-
-def test_objects_of_a_regressor_are_spread_over_its_predictions():
-    D, t = load_diabetes(return_X_y=True)
-    predicted = Ridge(0.01).fit(D[:200], t[:200]).predict(D[200:])
-    rows = draw_objects(Ridge(0.01).fit(D[:200], t[:200]), D[200:], 22)
-    # One of each eleven neighbours in the order of the predictions.
-    ranks = np.sort(np.argsort(np.argsort(predicted))[rows])
-    np.testing.assert_array_equal(np.diff(ranks), 11)

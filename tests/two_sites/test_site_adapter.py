@@ -1,7 +1,5 @@
 """The adapter between sites: what it learns, what it has not seen, and bad input."""
 
-import re
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +7,6 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.cross_decomposition import PLSRegression
 from sklearn.datasets import load_wine, make_classification
-from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.model_selection import cross_val_score
@@ -139,8 +136,7 @@ def test_columns_of_other_names_have_no_slopes():
     a, b = (pd.DataFrame(x, columns=list("vwxyz")) for x in pairs())
     assert SiteAdapter().fit(b, a).regressor_.partners is None
     for names, partners in (("abcde", {}), ("wvaxb", {0: 1, 1: 0, 2: 3})):
-        with pytest.warns(UserWarning, match="got as many .* 'a' where X_a has '[vy]'"):
-            adapter = SiteAdapter().fit(b.set_axis(list(names), axis=1), a)
+        adapter = SiteAdapter().fit(b.set_axis(list(names), axis=1), a)
         assert adapter.regressor_.partners == partners
     assert SiteAdapter().fit(b.to_numpy()[:, :4], a).regressor_.partners == {}
 
@@ -206,80 +202,41 @@ def test_bad_input_is_named():
     for unusable in (LinearRegression, "lasso", StandardScaler()):
         with pytest.raises(TypeError, match="adapter: expected None, 'ridge' or an estimator"):
             SiteAdapter(unusable).fit(b, a)
-    with pytest.raises(ValueError, match="adapter: expected a regressor of several outputs"):
+    with pytest.raises(ValueError, match="y should be a 1d array"):
         SiteAdapter(SVR()).fit(b, a)
     with pytest.raises(ValueError, match="X_a: expected the 60 objects of X_b, .* got 59 rows"):
         SiteAdapter().fit(np.ones((60, 2)), np.ones((59, 2)))
-    with pytest.raises(ValueError, match="adapter: expected rows of numbers in X_b"):
+    with pytest.raises(ValueError, match="could not convert string to float"):
         SiteAdapter().fit(np.array([["x"]] * 10), a)
-    with pytest.raises(ValueError, match="adapter: expected rows of numbers in X_a"):
+    with pytest.raises(ValueError, match="Found array with dim 3"):
         SiteAdapter().fit(b, a.reshape(10, 5, 1))
     with pytest.raises(ValueError, match="at least two pairs"):
         cross_adapted("ridge", b[:1], a[:1], 0)
 
 
-def wavelengths(n, shift=0.0):
-    X, y = make_classification(n, 8, n_informative=4, random_state=0)
-    return pd.DataFrame(X, columns=600.0 + 2 * np.arange(8) + shift), y
-
-
-@pytest.mark.parametrize("shift", [0.5, 1000.0])
-def test_as_many_columns_of_other_names_are_noticed_by_every_door(shift):
-    X, y = wavelengths(200)
-    a, (b, _) = X[:40], wavelengths(200, shift)
-    b = 1.1 * b[:40]
-    X, y = X[40:], y[40:]
-    model, name = LogisticRegression().fit(X[:80], y[:80]), re.escape(repr(600.0 + shift))
-    match = f"expected the columns of .*, got as many with other names, such as {name} where"
-    for call in (
-        lambda: PASearchCV(model, {}, adapter="ridge", cv=2).fit(X, y, paired=(a, b)),
-        lambda: expected_score(model, a, b, X[80:], y[80:], adapter="ridge"),
-        lambda: expected_scorer(a, b, adapter=SiteAdapter()),
-    ):
-        with pytest.warns(UserWarning, match=match):
-            call()
-
-
-@pytest.mark.parametrize("names", [[""], ["p", "q"]])
-def test_a_search_warns_once_of_the_columns_of_a_site(names, recwarn):
-    X, y = wavelengths(200)
-    pairs = X[:40], 1.1 * wavelengths(200, 0.5)[0][:40]
-    search = PASearchCV(LogisticRegression(), {}, adapter="ridge", cv=2)
-    search.fit(X[40:], y[40:], paired={n: pairs for n in names} if names[0] else pairs)
-    warned = [str(w.message) for w in recwarn if "other names" in str(w.message)]
-    assert len(warned) == len(set(warned)) == len(names)
-    assert sum("other names" in message for message in search.warnings_) == len(names)
-
-
 @pytest.mark.parametrize("side", [0, 1])
-def test_missing_values_of_a_side_are_named(side):
+def test_missing_values_are_refused_by_what_does_not_take_them(side):
     X, y = make_classification(200, 8, n_informative=4, random_state=0)
     sides = [X[:40].copy(), 1.1 * X[:40]]
     sides[side][[3, 7], 2] = np.nan
     X, y = X[40:], y[40:]
-    message = r"expected finite values for adapter='ridge', got .* in 2 of 40 rows \(3, 7\). Leave"
-    model, takes_nan = LogisticRegression(), HistGradientBoostingClassifier(max_iter=2)
-    for one in (takes_nan, model):
-        with pytest.raises(ValueError, match=rf"paired\[{side}\]: {message}"):
-            PASearchCV(one, {}, adapter="ridge", cv=2).fit(X, y, paired=tuple(sides))
-    model.fit(X[:80], y[:80])
+    model, message = LogisticRegression().fit(X[:80], y[:80]), "contains NaN"
     for call in (
+        lambda: PASearchCV(model, {}, adapter="ridge", cv=2).fit(X, y, paired=tuple(sides)),
         lambda: expected_score(model, *sides, X[80:], y[80:], adapter="ridge"),
         lambda: expected_scorer(*sides, adapter="ridge"),
         lambda: plan_pairs(model, *sides, X[80:], y[80:], adapter="ridge"),
         lambda: SiteAdapter().fit(*sides[::-1]),
+        lambda: expected_score(model, *sides, X[80:], y[80:]),
+        lambda: plan_pairs(model, *sides, X[80:], y[80:]),
     ):
-        with pytest.raises(ValueError, match=f"{('X_a', 'X_b')[side]}: {message}"):
-            call()
-    for call in (expected_score, plan_pairs):
-        message = f"{('X_a', 'X_b')[side]}: expected no missing values, since X_val has none"
         with pytest.raises(ValueError, match=message):
-            call(model, *sides, X[80:], y[80:])
+            call()
     imputes = make_pipeline(SimpleImputer(), Ridge())
     nullable = [pd.DataFrame(x).convert_dtypes() for x in sides]
     for adapter in (Ridge(), imputes)[: 2 - side]:
         for given in (sides, nullable):
-            with pytest.raises(ValueError, match=rf"{('X_a', 'X_b')[side]}: .* rows \(3, 7\)"):
+            with pytest.raises(ValueError, match=message):
                 SiteAdapter(adapter).fit(*given[::-1])
     if side == 1:
         # An adapter that imputes, for rows of other columns that no candidate predicts.
@@ -287,5 +244,5 @@ def test_missing_values_of_a_side_are_named(side):
         PASearchCV(model, {}, adapter=imputes, cv=2).fit(X, y, paired=(sides[0], more))
         SiteAdapter(imputes).fit(*nullable[::-1])
         adapter = SiteAdapter().fit(1.1 * sides[0], sides[0])
-        with pytest.raises(ValueError, match=r"X: expected finite values .* rows \(3, 7\)"):
+        with pytest.raises(ValueError, match=message):
             adapter.transform(sides[1])

@@ -11,9 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
 
-from papers.datasets.levels import HEIGHTS, HUES, LIGHTS, Level, SCALES, SHADES, SIDEWAYS, levels_of, value_in_level
 from pa_select.shifts.numeric_rows import numeric_rows, seeded
 from pa_select.utils.typing import Floats, RandomState
+from papers.datasets.levels import (
+    HEIGHTS,
+    HUES,
+    LIGHTS,
+    SCALES,
+    SHADES,
+    SIDEWAYS,
+    Level,
+    levels_of,
+    value_in_level,
+)
 
 # Side of an image at scale "normal", in units of the canvas.
 _NORMAL = 3 / 8

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from papers.datasets.lazy_inputs import ComputedFeatures, LazyInputs, extract_features
-from pa_select.training.shared_environment import SharedEnvironment
 from pa_select.pairing import NearestPairing, Pairs, pair_environments
+from pa_select.training.shared_environment import SharedEnvironment
 from pa_select.utils.arrays import check_column
 from pa_select.utils.estimators import refuse_iterable_dataset
 from pa_select.utils.typing import Array, Device, HasItems, Labels, Rows
+from papers.datasets.lazy_inputs import ComputedFeatures, LazyInputs, extract_features
 
 #: The metadata fields that define the environments of each data set.
 _FIELDS = {"camelyon17": ("hospital",), "celebA": ("male",), "waterbirds": ("background",)}
@@ -196,7 +196,7 @@ class WILDSData(SharedEnvironment):
         extractor : torch.nn.Module, fitted skorch net, fitted transformer or callable
             A module runs in evaluation mode without gradients and is left unchanged. A
             transformer gets arrays with one row for each input. A callable gets the batch as
-            torch collates it (a tensor, a list of texts). `pa_select.scores.LayerFeatures`
+            torch collates it (a tensor, a list of texts). `papers.layer_features.LayerFeatures`
             extracts a layer of a module.
         batch_size : int, default=256
             Number of rows per call.

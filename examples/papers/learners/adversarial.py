@@ -10,7 +10,7 @@ from skorch.dataset import unpack_data
 
 from pa_select.shifts import PGD
 from pa_select.shifts.attacks.attack import Attack
-from pa_select.training.learner import LearnerNet
+from papers.learners.learner import LearnerNet
 
 
 class _Attacked(NamedTuple):

@@ -11,9 +11,9 @@ from skorch.dataset import Dataset, get_len, unpack_data
 from skorch.utils import to_tensor
 from torch.utils.data import Sampler, Subset
 
-from pa_select.training.learner import LearnerNet
 from pa_select.utils.arrays import check_column
 from pa_select.utils.typing import Ints, Labels
+from papers.learners.learner import LearnerNet
 
 #: The key of a dict X that holds environments.
 KEY = "environments"

@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from skorch.dataset import unpack_data
 
-from papers.learners.erm import ERMNet, InEnvironment
 from pa_select.utils.typing import Index
+from papers.learners.erm import ERMNet, InEnvironment
 
 
 class _Mixed(NamedTuple):

@@ -1,5 +1,11 @@
 """Measures that the papers compare with the agreement."""
 
+from papers.measures.feature_measures import FeatureDiscrepancy as FeatureDiscrepancy
+from papers.measures.feature_measures import Invariance as Invariance
+from papers.measures.feature_measures import feature_columns as feature_columns
+from papers.measures.feature_measures import feature_discrepancy as feature_discrepancy
+from papers.measures.feature_measures import invariance as invariance
+from papers.measures.heat_map import draw_correlations as draw_correlations
 from papers.measures.norm_measures import norm_measures as norm_measures
 from papers.measures.norm_measures import path_norm as path_norm
 from papers.measures.prediction_measures import PredictionMeasures as PredictionMeasures

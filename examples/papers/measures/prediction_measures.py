@@ -9,8 +9,8 @@ from scipy.integrate import trapezoid
 from scipy.special import entr
 from sklearn.metrics import precision_recall_fscore_support, roc_auc_score
 
-from pa_select.assessment.shifted_outputs import Outputs, quotient, with_errors
 from pa_select.scores.class_scores import columns_of
+from pa_select.shifts.shifted_outputs import Outputs, quotient, with_errors
 from pa_select.utils.arrays import check_column, check_shape
 from pa_select.utils.typing import Floats, Index, Labels, Mask, Matrix
 

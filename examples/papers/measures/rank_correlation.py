@@ -102,7 +102,7 @@ def rank_correlation(
     Returns
     -------
     RankCorrelation
-        With `to_frame()`; `RankCorrelationDisplay` draws it.
+        With `to_frame()`; `draw_correlations` draws it.
 
     Raises
     ------

@@ -13,11 +13,11 @@ from sklearn.utils import check_random_state
 from torch import nn
 from torch.nn.utils import vector_to_parameters
 
-from papers.measures.norm_measures import folded
 from pa_select.scores.class_scores import columns_of
 from pa_select.utils.arrays import check_column
 from pa_select.utils.estimators import first_output, module_of
 from pa_select.utils.typing import Labels, Module, RandomState, Rows
+from papers.measures.norm_measures import folded
 
 _KINDS = ("pac_bayes", "worst")
 # Bounds of the search for the largest scale.

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from scipy.ndimage import convolve, gaussian_filter, map_coordinates, zoom
 
-from pa_select.shifts.images import ImageShift, ImpulseNoise, ShotNoise, blurred
+from pa_select.shifts.images import ImageShift, blurred
 from pa_select.shifts.numeric_rows import seeded
 from pa_select.utils.messages import optional_import
 from pa_select.utils.typing import Floats, RandomState
+from papers.shifts.pixel_noise import ImpulseNoise, ShotNoise
 
 Random = np.random.RandomState
 
@@ -34,14 +35,15 @@ class Corruption(ImageShift):
         Severity from 1 to 5, with the strengths for images of 32 x 32; 0 changes nothing.
         ``power`` overrides it.
     shape : tuple of 2 or 3 ints, default=None
-        As in `Blur`.
+        As in `pa_select.shifts.Blur`.
     random_state : int, RandomState instance or None, default=None
         As in `GaussianNoise`.
 
     Notes
     -----
     These are the formulas of the authors' program, with other random numbers, and without
-    rounding to 256 levels. Three differ in more:
+    rounding to 256 levels. Brightness, contrast, defocus blur, pixelate, zoom blur and JPEG, which
+    depends on the version of Pillow, are otherwise the same to the pixel. Three differ in more:
 
     - frost: the authors add photographs of frozen windows; here it is a random texture that is
       smooth as clouds are;

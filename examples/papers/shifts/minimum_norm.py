@@ -13,13 +13,18 @@ from pa_select.shifts.attacks.attack import (
     Batch,
     direction,
     length,
-    margin,
     project_onto_ball,
 )
 from pa_select.utils.arrays import check_count
 
 # Required distance of a point beyond the boundary, in units of its rounding error.
 _ROUNDING = 16
+
+
+def margin(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Return the score of the label minus the highest other score, (n,)."""
+    label = labels[:, None]
+    return (logits.gather(1, label) - logits.scatter(1, label, -torch.inf).amax(1, True))[:, 0]
 
 
 @dataclass(eq=False, repr=False)

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from pa_select.shifts.numeric_rows import is_series, seeded
+from pa_select.shifts.numeric_rows import seeded
 from pa_select.shifts.shift import Shift, Shifted
 from pa_select.utils.arrays import check_column
+from pa_select.utils.estimators import is_instance
 from pa_select.utils.typing import Floats, Labels, Model, RandomState, Rows
 
 _EDITS = ("insert", "delete", "substitute")
@@ -26,6 +27,8 @@ class _TextShift(Shift):
         if power != int(power):
             raise ValueError(f"{self._power}: expected a whole number, got {power!r}.")
         texts, restore = _texts(X)
+        if y is not None and len(y) != len(texts):
+            raise ValueError(f"y: expected {len(texts)} labels, got {len(y)}.")
         steps = self._steps(len(texts), y)
         made = np.zeros(len(texts))
         rng = seeded(self.random_state)
@@ -219,7 +222,7 @@ def _pick(choices: Sequence[Any], draw: float) -> Any:
 def _texts(X: Any) -> tuple[list[str], Callable[[list[str]], Any]]:
     """Return the texts as a list, and a function that converts a list to the type of X."""
     array = isinstance(X, np.ndarray) and X.ndim == 1
-    if not (array or isinstance(X, list) or is_series(X)):
+    if not (array or isinstance(X, list) or is_instance(X, "pandas", "Series")):
         raise TypeError(
             "X: expected a list, an array of shape (n,) or a pandas Series of texts, got "
             f"{type(X).__name__}{f' of shape {X.shape}' if hasattr(X, 'shape') else ''}."
@@ -229,7 +232,7 @@ def _texts(X: Any) -> tuple[list[str], Callable[[list[str]], Any]]:
             raise TypeError(f"X: expected a str in each row, got {text!r} in row {row}.")
 
     def restore(texts: list[str]) -> Any:
-        if is_series(X):
+        if is_instance(X, "pandas", "Series"):
             return type(X)(texts, index=X.index, name=X.name, dtype=X.dtype)
         return np.array(texts, dtype=X.dtype.type) if array else texts
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -11,7 +12,6 @@ from pa_select.agreement.inputs.validation import (
     as_floats,
     as_scores,
     as_tensor,
-    check_class_scores,
     check_frames,
     check_order,
     check_prior,
@@ -19,7 +19,8 @@ from pa_select.agreement.inputs.validation import (
     check_weight,
     indexed,
 )
-from pa_select.utils.arrays import check_same_shape, check_values, n_axes
+from pa_select.utils.arrays import check_same_shape, check_values, look_like_probabilities, n_axes
+from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Floats, Prior, Scores, Weights
 
 
@@ -130,7 +131,6 @@ def _check_pairs(
 ) -> dict[int, tuple[torch.Tensor, ...]]:
     """Check the score matrices of many problems: two arrays (p, n, K), or two lists."""
     for name, scores, other in (("scores_a", scores_a, "b"), ("scores_b", scores_b, "a")):
-        check_class_scores(scores, name)
         if not is_batch(scores):
             raise ValueError(
                 f"{name}: expected many problems, like scores_{other}, got a single matrix."
@@ -200,3 +200,23 @@ def _check_weights(
         i: check_weight(sample_weight[i], n, f"sample_weight[{i}]", rows=rows[i], shard=shard)
         for i, n in counts.items()
     }
+
+
+def warn_of_probabilities(problems: Sequence[Problem]) -> None:
+    """Warn once if, in some problems, scores_a or scores_b look like probabilities."""
+    marks = [[look_like_probabilities(x)[0] for x in problem[:2]] for problem in problems]
+    names = [
+        name
+        for name, some in zip(("scores_a", "scores_b"), zip(*marks, strict=True), strict=False)
+        if any(some)
+    ]
+    if not names:
+        return
+    where = ""
+    if len(marks) > 1:
+        where = f" in {sum(map(any, marks))} of {len(marks)} problems"
+    warn_caller(
+        f"{' and '.join(names)}: expected logits or log-probabilities, got rows of "
+        f"non-negative numbers that sum to 1{where}. They look like probabilities, but are "
+        "read as logits. Convert probabilities with pa_select.scores.log_probabilities."
+    )

@@ -15,7 +15,6 @@ from pa_select.utils.arrays import (
     check_column,
     check_matrix,
     check_weight_values,
-    n_axes,
 )
 from pa_select.utils.frames import reordered
 from pa_select.utils.typing import Array, Floats, Ints, Labels, Prior, Scores, Vector, Weights
@@ -37,10 +36,7 @@ def as_scores(values: Any, name: str) -> torch.Tensor:
         raise TypeError(f"{name}: expected real numbers, got {tensor.dtype}.")
     if tensor.dtype == torch.bool:
         return tensor.to(torch.uint8)
-    try:
-        return tensor if tensor.dtype in _KEPT else tensor.double()
-    except NotImplementedError as error:  # torch has types of bits that are not numbers
-        raise TypeError(f"{name}: expected real numbers, got {tensor.dtype}.") from error
+    return tensor if tensor.dtype in _KEPT else tensor.double()
 
 
 def as_floats(values: Any, name: str) -> Floats:
@@ -51,11 +47,6 @@ def as_floats(values: Any, name: str) -> Floats:
 def as_tensor(values: Any, name: str) -> torch.Tensor:
     """Return numbers of any container and type as a tensor, without a copy if possible."""
     if isinstance(values, torch.Tensor):
-        if values.layout != torch.strided or values.is_meta:
-            raise TypeError(
-                f"{name}: expected a dense tensor, got layout {values.layout} on device "
-                f"{values.device}."
-            )
         return values.detach().resolve_neg()
     array = as_numbers(values, name)
     # torch has no longer types than double and complex double, and no foreign byte order.
@@ -112,21 +103,11 @@ def check_frames(scores: object, other: object, name: str, of: str) -> None:
             )
 
 
-def check_class_scores(scores: object, name: str) -> None:
-    """Refuse the pair (scores, classes) that `class_scores` returns: it looks like a batch."""
-    if isinstance(scores, tuple) and [n_axes(x) for x in scores] == [2, 1]:
-        raise ValueError(
-            f"{name}: expected scores, got a tuple of scores and classes; take the first of "
-            "what class_scores returns."
-        )
-
-
 def check_scores(scores: Scores, name: str, *, shard: bool = False) -> torch.Tensor:
     """Return one score matrix as a tensor (n, K): finite or -inf, K >= 2, no row all -inf.
 
     With `shard` it may have no rows, and then also no columns.
     """
-    check_class_scores(scores, name)
     tensor = as_scores(scores, name)
     if shard and tensor.ndim == 2 and not len(tensor) and tensor.shape[1] != 1:
         return tensor

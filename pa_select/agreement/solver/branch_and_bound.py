@@ -40,8 +40,6 @@ _EXACT_BELOW = 1e-3
 # Speed only: a coarse end is evaluated again if this many times its error, added to tol, would
 # close the interval.
 _ROOM = 8.0
-# Speed only: with points in common the next point beyond the last one is so many times as large.
-_FURTHER = 4.0
 # Speed only: from this many evaluations on an interval is split at one point only.
 _MANY = 200
 # Part of the result: no larger inverse temperature is tried.
@@ -169,21 +167,16 @@ def maximize(
     *,
     first: Floats,
     at_once: int = 1,
-    in_common: bool = False,
-    most: int | None = None,
     coarse: Mask | None = None,
     report: Report | None = None,
 ) -> Maxima:
     """Find the maximum over [0, inf] of every problem, within ``tol`` nats of an upper bound.
 
     `first` has the first points, in units of the inverse of the scores' typical range. A round
-    with fewer points of each problem than `at_once` splits intervals at several points. With
-    `in_common` points are chosen so that problems have many of them in common: intervals are
-    halved, and no Newton step is taken. The search of a problem ends after `most` evaluations.
-    Problems in `coarse` may be evaluated in single precision far from their maximum. `report` gets
-    the best values, the upper bounds and the new points after each round.
+    with fewer points of each problem than `at_once` splits intervals at several points. Problems
+    in `coarse` may be evaluated in single precision far from their maximum. `report` gets the best
+    values, the upper bounds and the new points after each round.
     """
-    most = MAX_EVALUATIONS if most is None else most
     n = len(limits.at_zero)
     # With disjoint posteriors the kernel is -inf at every beta > 0.
     at_infinity = np.where(limits.disjoint, -np.inf, limits.at_infinity)
@@ -197,7 +190,7 @@ def maximize(
     typical = limits.typical_range
     scale = np.where(typical > 0, np.clip(typical, 1e-300, None), 1.0)
     may_be_coarse = np.zeros(n, dtype=bool) if coarse is None else coarse
-    split = _halves if in_common else partial(_splits, slope=limits.slope, tol=tol)
+    split = partial(_splits, slope=limits.slope, tol=tol)
 
     problem = np.repeat(active, 1 + len(first))
     new = np.outer(1 / scale[active], np.append(0.0, first)).ravel()
@@ -241,8 +234,8 @@ def maximize(
         # No point is beyond the largest one, so that the bound beyond it stays what it is.
         end = np.append(start[1:], len(table.beta)) - 1
         at_the_end = (table.beta[end] >= LARGEST_BETA) & (table.bound[end] >= upper[active])
-        spent = is_open & ((count[active] >= most) | at_the_end)
-        unpolished &= inner & ~spent & (not in_common)
+        spent = is_open & ((count[active] >= MAX_EVALUATIONS) | at_the_end)
+        unpolished &= inner & ~spent
         goes_on = ((is_open & ~spent) | unpolished)[owner]
 
         # Where to go on, and what is not needed any more.
@@ -395,13 +388,6 @@ def _next_points(
         np.concatenate([new, exact, steps[stepping]]),
         np.append(far, np.zeros(len(given_up) + len(stepping), dtype=bool)),
     )
-
-
-def _halves(table: _Table, last: Mask, row: Ints, excess: Floats) -> tuple[Floats, Floats]:
-    """Return the middles of intervals, which problems with points in common have in common."""
-    beta = table.beta
-    middle = (beta + np.append(beta[1:], 0)) / 2
-    return np.where(last, _FURTHER * beta, middle)[row], np.full(len(row), np.inf)
 
 
 def _splits(

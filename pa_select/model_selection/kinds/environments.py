@@ -16,7 +16,6 @@ from pa_select.model_selection.kinds.kind import (
     ExpectedElsewhere,
     RowsOfX,
     check_text,
-    made_by,
 )
 from pa_select.model_selection.split_scores import (
     SAMPLE_X,
@@ -54,8 +53,6 @@ class Environments(DataKind):
     """
 
     pairing: Any = "environments"
-    asks = "predicts well, and alike in all environments"
-    compares = "what each candidate predicts for rows of different environments"
 
     def __init__(
         self, rows: RowsOfX, environments: Labels, between: Callable[..., Any] | None = None
@@ -67,7 +64,6 @@ class Environments(DataKind):
             _warn_of_own_classes(self.names, rows.y)
         if between is not None:
             self.pairing = between
-            self.asks, self.compares = DataKind.asks, made_by(between)
         self._between = between
 
     def compare(self, splits: list[Split], data: Data, weight: Floats | None) -> Comparison:
@@ -173,10 +169,6 @@ class ComparisonOfEnvironments(Comparison):
     @property
     def n_unseen_sites(self) -> int:
         return int(np.count_nonzero(self.sizes)) if self.are_held_out else 0
-
-    def held_out_environments(self, metric: str) -> list[Any]:
-        left_out = self.scorable.left_out.get(metric, {})
-        return [x for x in self.distinct if x not in left_out] if self.are_held_out else []
 
     def score_columns(self, scores: ScoresOfMetric) -> dict[str, Any]:
         by_environment = {

@@ -21,9 +21,6 @@ class RepeatedFolds(DataKind):
     """The models of two repetitions of a cross-validation are compared."""
 
     pairing = "repeated"
-    compares = (
-        "what two models of each candidate, trained on different rows, predict for the same row"
-    )
     shows_elsewhere = False
     tested_twice = True
 
@@ -78,10 +75,6 @@ class SplitHalves(DataKind):
     """The models of the two halves of a split's training rows are compared on its test rows."""
 
     pairing = "split-half"
-    compares = (
-        "what two models of each candidate, trained on two halves of the rows, predict for the "
-        "same row"
-    )
     shows_elsewhere = False
 
     def compare(self, splits: list[Split], data: Data, weight: Floats | None) -> Comparison:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -145,10 +145,6 @@ class Comparison:
         """The number of sites that are scored by models that have not seen them."""
         return 0
 
-    def held_out_environments(self, metric: str) -> list[Any]:
-        """Return the environments that are scored by models that have not seen them."""
-        return []
-
     def expected(self, stacks: Stacks, table: Mapping[str, Any], metric: str) -> ExpectedElsewhere:
         """Compute what the candidates are expected to score elsewhere."""
         return ExpectedElsewhere()
@@ -164,55 +160,14 @@ class Comparison:
 class DataKind(ABC):
     """A kind of data that a search is given beside X and y.
 
-    A subclass of a user's own is given to a search as ``pairing``. The search makes an object of
-    it from the labelled rows and from what ``fit`` was given by name, and asks it once what is
-    compared. Of the arguments of ``fit``, `environments`, `views` and `paired` reach a kind that
-    names them: ``__init__(self, rows, *, environments=None)``, which calls
-    ``super().__init__(rows)``. One without a default must be given; others are refused. The rule
-    that ``selection="guarded"`` means with a kind is what its ``default_rule`` returns.
-
     Parameters
     ----------
     rows : RowsOfX
         The labelled rows ``X``, ``y``, their ``groups``, and a ``seed``.
-
-    Examples
-    --------
-    Rows that are copies of each other with an error, one after the other, are compared. The
-    splits keep both copies together. ``KFold(shuffle=True)`` would train on one of them: pairs of
-    rows that a model was fitted to are refused.
-
-    >>> import numpy as np
-    >>> from sklearn.datasets import load_wine
-    >>> from sklearn.model_selection import GroupKFold
-    >>> from sklearn.naive_bayes import GaussianNB
-    >>> from pa_select import PASearchCV
-    >>> from pa_select.model_selection import Comparison, DataKind, PairsOfModels
-    >>> class Repeats(DataKind):
-    ...     pairing, compares = "repeats", "what each candidate predicts for both measurements"
-    ...
-    ...     def compare(self, splits, data, weight):
-    ...         pairs = []
-    ...         for split, (_, test) in enumerate(splits):
-    ...             first = test[test % 2 == 0]
-    ...             pairs.append(PairsOfModels(split, first, split, first + 1))
-    ...         return Comparison(self, splits, pairs)
-    >>> X, y = load_wine(return_X_y=True)
-    >>> noise = np.random.default_rng(0).normal(scale=X.std(axis=0) / 4, size=(2, *X.shape))
-    >>> both = np.stack([X + noise[0], X + noise[1]], axis=1).reshape(-1, X.shape[1])
-    >>> search = PASearchCV(
-    ...     GaussianNB(), {"var_smoothing": [1e-9, 0.1]}, pairing=Repeats, cv=GroupKFold(5)
-    ... )
-    >>> search.fit(both, np.repeat(y, 2), groups=np.arange(len(both)) // 2).best_params_
-    {'var_smoothing': 1e-09}
     """
 
     #: What `PASearchCV.pairing_` will be.
     pairing: Any
-    #: What a report says of the search: which candidate is wanted, one that ..., and what is
-    #: compared to find it.
-    asks = "predicts well, and alike after training on different rows"
-    compares: str
     #: Whether the data show anything of another site, time or instrument than that of X.
     shows_elsewhere = True
     #: Whether each row must be tested twice, for which a splitter of the user is used twice.
@@ -262,16 +217,6 @@ class DataKind(ABC):
 
     def suggest_more_data(self, n_splits: int) -> None:
         """Warn once if other data would gain more."""
-
-
-def is_own(pairing: object) -> TypeGuard[type[DataKind]]:
-    """Whether a `pairing` is a kind of data of the user's own."""
-    return isinstance(pairing, type) and issubclass(pairing, DataKind)
-
-
-def made_by(pairing: object) -> str:
-    """Say in a report which object of the user made the pairs."""
-    return f"pairs made by {type(pairing).__name__}"
 
 
 def check_text(value: object, name: str, X: Rows) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias, get_args
 
-from pa_select.model_selection.kinds.custom import CustomPairs, make_own
+from pa_select.model_selection.kinds.custom import CustomPairs
 from pa_select.model_selection.kinds.environments import Environments
 from pa_select.model_selection.kinds.folds import RepeatedFolds, SplitHalves
-from pa_select.model_selection.kinds.kind import DataKind, RowsOfX, is_own
+from pa_select.model_selection.kinds.kind import DataKind, RowsOfX
 from pa_select.model_selection.kinds.pairs import PairedObjects
 from pa_select.model_selection.kinds.views import Views
 from pa_select.utils.typing import HasPairs, Search
@@ -49,10 +49,7 @@ def kind_of(rows: RowsOfX, search: Search, given: Mapping[str, Any]) -> DataKind
 
 
 def _of_pairing(rows: RowsOfX, pairing: Any, given: Mapping[str, Any]) -> DataKind:
-    """Return the kind of a search whose `pairing` is an object, a function or another kind."""
-    # Asked first: a kind is callable, as a pairing of two samples is.
-    if is_own(pairing):
-        return make_own(pairing, rows, given)
+    """Return the kind of a search whose `pairing` is an object or a function."""
     if callable(pairing) and "environments" not in given:
         raise ValueError(
             "environments: expected some in fit(X, y, environments=...) with a pairing of two "

@@ -43,11 +43,6 @@ class PairedObjects(DataKind):
     """The two measurements of an object are compared."""
 
     pairing = "paired"
-    asks = "predicts well, and alike for the same objects at both sites"
-    compares = (
-        "what each candidate predicts for unlabelled objects that were measured twice: where the "
-        "labelled rows come from, and elsewhere"
-    )
 
     def __init__(self, rows: RowsOfX, paired: PairedRows, search: Search) -> None:
         super().__init__(rows)

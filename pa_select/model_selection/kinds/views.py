@@ -24,11 +24,6 @@ class Views(DataKind):
     """Each row is compared with its views."""
 
     pairing = "views"
-    asks = "predicts well, and changes its predictions least when the rows change as in the views"
-    compares = (
-        "what each candidate predicts for the rows, and for the same rows as another environment "
-        "would show them"
-    )
 
     def __init__(self, rows: RowsOfX, views: Any) -> None:
         super().__init__(rows)

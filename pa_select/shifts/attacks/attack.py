@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from scipy import sparse
 
 from pa_select.scores.modules import evaluation
 from pa_select.shifts.attacks.models import Differentiable, differentiable
-from pa_select.shifts.numeric_rows import check_bounds, is_frame, seeded
+from pa_select.shifts.numeric_rows import check_bounds, seeded
 from pa_select.shifts.shift import Shift, Shifted
-from pa_select.utils.arrays import check_column, check_count
+from pa_select.utils.arrays import check_column
+from pa_select.utils.estimators import is_instance
 from pa_select.utils.frames import check_row_order
 from pa_select.utils.typing import Bounds, Device, Labels, Model, RandomState, Rows
 
@@ -77,11 +77,6 @@ class Batch:
         points = points.detach().requires_grad_()
         with torch.enable_grad():
             loss, wrong = self.evaluate(points)
-            if not loss.requires_grad:
-                raise TypeError(
-                    "estimator: expected outputs that depend on the inputs differentiably, got "
-                    "outputs without a gradient."
-                )
             # Only the inputs get gradients; those of the parameters stay as they are.
             (gradient,) = torch.autograd.grad(loss.sum(), points)
         return loss.detach(), wrong, torch.nan_to_num(gradient)
@@ -130,7 +125,6 @@ class Attack(Shift):
 
     def _check(self) -> None:
         """Raise an error if a parameter is invalid."""
-        check_count(self.batch_size, "batch_size", "rows")
         if isinstance(self.norm, str) or self.norm not in (2, np.inf):
             raise ValueError(f"norm: expected 2 or np.inf, got {self.norm!r}.")
 
@@ -156,25 +150,16 @@ def tensor_of(X: Any, estimator: object) -> tuple[torch.Tensor, Callable[[torch.
     restore: Callable[[torch.Tensor], Any] = torch.Tensor.numpy
     if isinstance(X, torch.Tensor):
         rows, restore = X.detach(), lambda rows: rows
-        if rows.dtype == torch.bool or rows.is_complex():
-            raise TypeError(f"X: expected real numbers, got a tensor of {rows.dtype}.")
         rows = rows if rows.is_floating_point() else rows.double()
     else:
-        if sparse.issparse(X):
-            raise TypeError(f"X: expected dense rows, got a {type(X).__name__}.")
-        array = X.to_numpy() if is_frame(X) else np.asarray(X)
+        array = X.to_numpy() if is_instance(X, "pandas", "DataFrame") else np.asarray(X)
         if array.dtype.kind not in "fiu":
             raise TypeError(f"X: expected real numbers, got dtype {array.dtype}.")
         kept = array.dtype in (np.float16, np.float32)
         # torch needs contiguous, writable memory.
         rows = torch.from_numpy(np.require(array, array.dtype if kept else float, ["C", "W"]))
-        if is_frame(X):
+        if is_instance(X, "pandas", "DataFrame"):
             restore = _frame(X, estimator)
-    if rows.ndim < 2 or not len(rows):
-        raise ValueError(
-            f"X: expected at least one row of shape (n, n_features, ...), got shape "
-            f"{tuple(rows.shape)}."
-        )
     _refuse(~torch.isfinite(rows), rows, "finite numbers")
     return rows, restore
 
@@ -227,12 +212,6 @@ def _refuse(wrong: torch.Tensor, rows: torch.Tensor, expected: str) -> None:
 def cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """Return minus the log-probability of the labels, (n,)."""
     return torch.nn.functional.cross_entropy(logits, labels, reduction="none")
-
-
-def margin(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Return the score of the label minus the highest other score, (n,)."""
-    label = labels[:, None]
-    return (logits.gather(1, label) - logits.scatter(1, label, -torch.inf).amax(1, True))[:, 0]
 
 
 def length(change: torch.Tensor, norm: float) -> torch.Tensor:

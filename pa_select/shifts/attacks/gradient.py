@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
@@ -15,7 +14,6 @@ from pa_select.shifts.attacks.attack import (
     direction,
     project_onto_ball,
 )
-from pa_select.utils.arrays import check_count
 
 
 @dataclass(eq=False, repr=False)
@@ -117,7 +115,6 @@ class PGD(Attack):
     See Also
     --------
     FGSM : One step; its notes on models, labels and results apply here too.
-    FMN : The smallest change that is enough.
 
     Notes
     -----
@@ -151,13 +148,6 @@ class PGD(Attack):
 
     _power = "eps"
     _loss = staticmethod(cross_entropy)
-
-    def _check(self) -> None:
-        super()._check()
-        check_count(self.steps, "steps", "steps")
-        size = self.step_size
-        if size is not None and not (isinstance(size, numbers.Real) and 0 < size < np.inf):
-            raise ValueError(f"step_size: expected a positive number or None, got {size!r}.")
 
     def _attack(
         self, batch: Batch, power: float, rng: np.random.RandomState

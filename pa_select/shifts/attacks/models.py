@@ -55,8 +55,6 @@ def differentiable(estimator: Model | None, device: Device = None) -> Differenti
         classes = _known_classes(final)
         model = Differentiable(lambda x: first_output(final(x)), classes, home, dtype, (final,))
     elif is_instance(final, "skorch", "NeuralNet"):
-        if is_instance(final, "skorch", "NeuralNetRegressor"):
-            raise TypeError(f"{_EXPECTED}, got a NeuralNetRegressor.")
         model = _of_net(final)
     else:
         model = _of_classifier(final, device)
@@ -66,11 +64,8 @@ def differentiable(estimator: Model | None, device: Device = None) -> Differenti
         if function is None:
             raise TypeError(f"{_EXPECTED}, got a pipeline with the step {step!r}.")
         functions.append(function)
-    n_features = getattr(estimator, "n_features_in_", None)
 
     def logits(x: torch.Tensor) -> torch.Tensor:
-        if n_features is not None and (x.ndim != 2 or x.shape[1] != n_features):
-            raise ValueError(f"X: expected shape ({len(x)}, {n_features}), got {tuple(x.shape)}.")
         # The model must see the rows in its own precision.
         x = x.to(model.device, model.dtype)
         for function in functions:
@@ -114,10 +109,7 @@ def _known_classes(estimator: object) -> Array | None:
 def _of_classifier(model: Any, device: Device) -> Differentiable:
     if hasattr(model, "fit"):
         check_is_fitted(model)
-    try:
-        home = torch.device("cpu" if device is None else device)
-    except (RuntimeError, TypeError) as error:
-        raise ValueError(f"device: expected a torch device or None, got {device!r}.") from error
+    home = torch.device("cpu" if device is None else device)
     outputs = classifier_twin(model, home)
     if outputs is None:
         got = "None" if model is None else type(model).__name__
