@@ -123,7 +123,16 @@ def class_scores(estimator: Model, X: Rows, *, batch_size: int = 1024) -> tuple[
     scores = _decision_columns(estimator, final, X, len(classes))
     if scores is None:
         scores = _log_probabilities(estimator, final, X, classes)
+    _check_n_rows(len(scores), X, name)
     return scores, classes
+
+
+def _check_n_rows(n: int, X: Any, name: str) -> None:
+    """Check that rows and scores are aligned; one candidate would else end a search of many."""
+    shape = getattr(X, "shape", None)
+    n_rows = shape[0] if shape else len(X) if hasattr(X, "__len__") else n
+    if n != n_rows:
+        raise ValueError(f"estimator: expected scores of {n_rows} rows from {name}, got {n}.")
 
 
 def warn_of_trained_module(estimator: Any) -> None:

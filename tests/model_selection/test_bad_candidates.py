@@ -13,7 +13,7 @@ from sklearn.neighbors import RadiusNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.svm import LinearSVC
 
-from pa_select import PASearchCV, posterior_agreement, robustness_curve
+from pa_select import PASearchCV, class_scores, posterior_agreement, robustness_curve
 from pa_select.shifts import GaussianNoise
 from pa_select.training import EpochSelector
 
@@ -196,7 +196,7 @@ def good_curve():
     return robustness_curve({"weak": FITTED[0.01], "strong": FITTED[1.0]}, X, Y, **CURVE)
 
 
-@pytest.mark.parametrize("bad", [bad for bad in BAD if "row too" not in bad])
+@pytest.mark.parametrize("bad", BAD)
 def test_a_curve_keeps_the_rows_of_the_others(bad):
     given = spoilt(bad)
     if "class" in bad or bad in ("complex numbers", "texts"):
@@ -301,3 +301,10 @@ def test_an_epoch_that_cannot_be_compared_is_not_kept(bad):
         with pytest.warns(UserWarning, match="cannot be compared"):
             selector.update(SAMPLES[0], BAD[bad](SAMPLES[1]))
     assert selector.should_stop
+
+
+def test_scores_have_a_row_for_each_row_of_X():
+    for bad, n in (("one row too few", 119), ("one row too many", 121)):
+        message = f"expected scores of 120 rows from Candidate, got {n}"
+        with pytest.raises(ValueError, match=message):
+            class_scores(spoilt(bad)["bad"], X)
