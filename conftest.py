@@ -3,7 +3,7 @@
 from importlib import import_module
 
 # Modules that say what other libraries do; each needs its own.
-OPTIONAL = ("pa_select.interop.", "papers.foolbox")
+OPTIONAL = ("pa_select.interop.", "papers.foolbox_attack")
 
 
 def pytest_ignore_collect(collection_path, config):

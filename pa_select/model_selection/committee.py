@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier, is_regressor
@@ -14,42 +14,33 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.parallel import delayed
 from sklearn.utils.validation import check_is_fitted
 
-from pa_select.model_selection.candidate_posterior import (
-    candidate_posterior,
-    folds_of,
-    no_parts,
-)
+from pa_select.model_selection.candidate_posterior import candidate_posterior, folds_of, no_parts
 from pa_select.model_selection.committee_checks import (
     check_classes,
     check_params,
-    check_scores,
     check_some_score,
     checked_search,
+    posterior_of_models,
     recorded_models,
 )
-from pa_select.model_selection.committee_fits import Job, fit_member, warn_of_nets
-from pa_select.model_selection.committee_vote import beta_of, sum_of, towards_best, vote
+from pa_select.model_selection.committee_fits import fit_members, jobs_of, warn_of_nets
+from pa_select.model_selection.committee_vote import (
+    Members,
+    best_of,
+    beta_of,
+    betas_of_members,
+    shares_of_regressors,
+    sum_of,
+    vote,
+)
 from pa_select.model_selection.evaluation import ONE_METRIC, metrics_of, with_parameters
-from pa_select.model_selection.split_scores import Parallel
 from pa_select.model_selection.splits import Split, params_of_rows
 from pa_select.model_selection.table_columns import first_metric
-from pa_select.scores.candidate_posterior import (
-    CandidatePosterior,
-    pairs_of_parts,
-    posterior_of_parts,
-    scores_of_pairs,
-    scores_on_random_folds,
-)
-from pa_select.scores.class_scores import align_classes
+from pa_select.scores.candidate_posterior import CandidatePosterior, pairs_of_parts
 from pa_select.scores.precomputed import RecordedRegressor, one_column, taking_classes
-from pa_select.utils.arrays import (
-    check_column,
-    check_scoring_argument,
-    refuse_no_rows,
-)
+from pa_select.utils.arrays import check_column, check_scoring_argument, refuse_no_rows
 from pa_select.utils.estimators import SavedWithVersions
 from pa_select.utils.messages import keeps_warnings
 from pa_select.utils.sklearn_private import (
@@ -72,16 +63,6 @@ from pa_select.utils.typing import (
     Scorer,
     Search,
 )
-
-
-class Members(NamedTuple):
-    """The candidates that remain, their shares of the vote, and their temperatures."""
-
-    candidates: Ints
-    shares: Floats
-    #: The inverse temperature of each one's class scores; nan: it votes by its class. None: they
-    #: are regressors.
-    betas: Floats | None
 
 
 def _makes_probabilities(committee: Any) -> bool:
@@ -359,33 +340,21 @@ class PACommittee(
         # Searches of this package know the temperatures; regressors of others move shares.
         asks_for_outputs = of_classifiers and temperatures is None
         if is_regressor(estimator) and temperatures is None:
-            candidates, shares = self._with_best(candidates, shares)
+            best = best_of(posterior)
+            if best not in candidates:
+                candidates, shares = np.append(candidates, best), np.append(shares, 0.0)
             asks_for_outputs = len(candidates) > 1
         models = [with_parameters(estimator, params[i]) for i in candidates.tolist()]
         if not of_folds:
             warn_of_nets(models)
-        jobs: list[Job] = []
-        for model in models:
-            if of_folds or asks_for_outputs:
-                jobs += [Job(model, *split, of_folds, asks_for_outputs) for split in splits]
-            if not of_folds:
-                jobs.append(Job(model, None, None, True, False))
-        part = callbacks.subtask(
-            "refit-members", max_subtasks=len(jobs), sequential_subtasks=False
-        )
-        part.begin(X, y)
-        parts = [part.subtask("refit", task_id=i).of_worker() for i in range(len(jobs))]
-        fits = Parallel(n_jobs=n_jobs if self.n_jobs is None else self.n_jobs)(
-            delayed(fit_member)(job, X, y, fit_params, callback)
-            for job, callback in self._shown(list(zip(jobs, parts, strict=True)))
-        )
-        part.end(X, y)
+        n_jobs = n_jobs if self.n_jobs is None else self.n_jobs
+        jobs = jobs_of(models, splits, of_folds, asks_for_outputs)
         self.n_fits_ = len(jobs)
-        models = [fit.model for fit in fits if fit.model is not None]
-        outputs = [fit.outputs for job, fit in zip(jobs, fits, strict=True) if job.predicts]
+        models, outputs = fit_members(jobs, X, y, fit_params, n_jobs, self.verbose, callbacks)
         labels, weight = one_column(y), fit_params.get("sample_weight")
         if asks_for_outputs and not of_classifiers:
-            shares = self._fitted_shares(candidates, shares, outputs, splits, labels, weight)
+            position = candidates.tolist().index(best)
+            shares = shares_of_regressors(shares, position, outputs, splits, labels, weight)
         # All models of a candidate share its weight equally; a regressor may have none left.
         n_models = len(splits) if of_folds else 1
         kept = np.flatnonzero(np.repeat(shares, n_models))
@@ -397,56 +366,17 @@ class PACommittee(
             known = [getattr(model, "classes_", labels) for model in self.estimators_]
             self.classes_ = np.unique(np.concatenate([labels, *known]))
             if temperatures is None:
-                betas = self._fitted_betas(outputs, splits, labels, weight)
+                betas = betas_of_members(outputs, splits, labels, self.classes_, weight)
             else:
                 betas = temperatures(candidates)
             self.betas_ = np.repeat(betas, n_models)
         self._keep_features()
-
-    def _shown(self, jobs: Sequence[Any]) -> Iterable[Any]:
-        """Return the jobs, with a line that shows their progress."""
-        if self.verbose != 1:
-            return jobs
-        from tqdm.auto import tqdm
-
-        return cast("Iterable[Any]", tqdm(jobs, unit=" fits"))
 
     def _shares(self) -> tuple[Ints, Floats]:
         """Return the candidates that remain, and their shares of the vote."""
         weights = self.posterior_.weights
         candidates = np.flatnonzero((weights > 0) & (weights >= self.min_weight * weights.max()))
         return candidates, weights[candidates] / weights[candidates].sum()
-
-    def _with_best(self, candidates: Ints, shares: Floats) -> tuple[Ints, Floats]:
-        """Add the best candidate, with the share 0, if it is not one of those that remain."""
-        best = self._best
-        if best in candidates:
-            return candidates, shares
-        return np.append(candidates, best), np.append(shares, 0.0)
-
-    @property
-    def _best(self) -> int:
-        """The candidate with the best score in all parts together."""
-        scores = self.posterior_.scores_a.sum(axis=0) + self.posterior_.scores_b.sum(axis=0)
-        return int(np.where(np.isfinite(scores), scores, -np.inf).argmax())
-
-    def _fitted_shares(
-        self,
-        candidates: Ints,
-        shares: Floats,
-        predicted: Sequence[Array],
-        splits: Sequence[Split],
-        y: Array,
-        weight: Any,
-    ) -> Floats:
-        """Return the shares of regressors; `predicted` are of each member's models, by split."""
-        rows, n = np.concatenate(folds_of(splits)), len(splits)
-        weight = None if weight is None else np.asarray(weight, dtype=np.float64)[rows]
-        of_members = [
-            np.concatenate(predicted[start : start + n]) for start in range(0, len(predicted), n)
-        ]
-        best = int(np.flatnonzero(candidates == self._best)[0])
-        return towards_best(shares, best, np.array(of_members), y[rows], weight)
 
     @property
     def _members(self) -> Members:
@@ -462,22 +392,6 @@ class PACommittee(
         other.estimators_ = [of_model(model, candidate) for model, candidate in members]
         other._keep_features()
         return other
-
-    def _fitted_betas(
-        self, scores: Sequence[Any], splits: Sequence[Split], y: Array, weight: Any
-    ) -> Floats:
-        """Return the temperatures of members; `scores` are of each member's models, by split."""
-        rows = np.concatenate(folds_of(splits))
-        weight = None if weight is None else np.asarray(weight, dtype=np.float64)[rows]
-        betas = []
-        for start in range(0, len(scores), len(splits)):
-            of_member = scores[start : start + len(splits)]
-            if any(one is None for one in of_member):
-                betas.append(np.nan)
-                continue
-            aligned = [align_classes(matrix, known, self.classes_) for matrix, known in of_member]
-            betas.append(beta_of(np.concatenate(aligned), y[rows], self.classes_, weight))
-        return np.array(betas)
 
     def _keep_features(self) -> None:
         for name in ("n_features_in_", "feature_names_in_"):
@@ -563,12 +477,7 @@ class PACommittee(
             scorer = taking_classes(scorer, committee.classes_)
             for one in outputs:
                 one.check_methods(scorer)
-        folds, by_fold = scores_on_random_folds(scorer, outputs, labels, of_regressors)
-        pairs = scores_of_pairs(by_fold, folds, of_regressors)
-        # A metric may not be defined on the few rows of a part, whatever the model.
-        defined = np.all([np.isfinite(side).any(axis=1) for side in pairs], axis=0)
-        check_scores([side[defined] for side in pairs], len(defined), len(labels))
-        posterior = posterior_of_parts(*(side[defined] for side in pairs))
+        posterior = posterior_of_models(scorer, outputs, labels)
         committee.posterior_ = posterior
         candidates, shares = committee._shares()
         committee.candidates_, committee.weights_ = candidates, shares

@@ -19,13 +19,19 @@ from pa_select.model_selection.evaluation import (
 from pa_select.model_selection.kinds.kind_of import ARGUMENTS
 from pa_select.model_selection.split_scores import class_of_rows
 from pa_select.model_selection.splits import check_fit_params, takes_parameter
+from pa_select.scores.candidate_posterior import (
+    CandidatePosterior,
+    posterior_of_parts,
+    scores_of_pairs,
+    scores_on_random_folds,
+)
 from pa_select.scores.class_scores import warn_of_trained_module
 from pa_select.scores.precomputed import RecordedClassifier, RecordedRegressor
 from pa_select.utils.arrays import check_column, check_scoring_argument
 from pa_select.utils.estimators import named_estimators
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _num_samples
-from pa_select.utils.typing import Array, Estimators, Floats, Ints, Rows
+from pa_select.utils.typing import Array, Estimators, Floats, Ints, Rows, Scorer
 
 
 def checked_search(search: Any, metric: str | None) -> Any:
@@ -162,3 +168,14 @@ def _all_classes(outputs: Sequence[RecordedClassifier], y: Array) -> Array:
             "which no model predicts."
         )
     return np.unique(np.concatenate([y, *(one.classes for one in outputs)]))
+
+
+def posterior_of_models(scorer: Scorer, outputs: Sequence[Any], y: Array) -> CandidatePosterior:
+    """Return the posterior over trained models, by the parts of the rows that have scores."""
+    of_regressors = isinstance(outputs[0], RecordedRegressor)
+    folds, by_fold = scores_on_random_folds(scorer, outputs, y, of_regressors)
+    pairs = scores_of_pairs(by_fold, folds, of_regressors)
+    # A metric may not be defined on the few rows of a part, whatever the model.
+    defined = np.all([np.isfinite(side).any(axis=1) for side in pairs], axis=0)
+    check_scores([side[defined] for side in pairs], len(defined), len(y))
+    return posterior_of_parts(*(side[defined] for side in pairs))

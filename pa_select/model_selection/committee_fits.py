@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from sklearn.base import clone, is_regressor
+from sklearn.utils.parallel import delayed
 
+from pa_select.model_selection.split_scores import Parallel
+from pa_select.model_selection.splits import Split
 from pa_select.scores.class_scores import class_scores
 from pa_select.scores.precomputed import one_column
 from pa_select.utils.arrays import as_numpy
 from pa_select.utils.estimators import unwrapped
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.sklearn_private import _check_method_params, _safe_split
+from pa_select.utils.sklearn_private import Callbacks, _check_method_params, _safe_split
 from pa_select.utils.typing import Array, Ints, Rows
 
 
@@ -33,6 +36,45 @@ class Fitted(NamedTuple):
     model: Any
     #: For the test rows, a regressor's predictions, or class scores and their classes.
     outputs: Any
+
+
+def jobs_of(
+    models: Sequence[Any], splits: Sequence[Split], of_folds: bool, predicts: bool
+) -> list[Job]:
+    """Return the fits of some models: to all rows, to those of each split, or to both."""
+    jobs: list[Job] = []
+    for model in models:
+        if of_folds or predicts:
+            jobs += [Job(model, *split, of_folds, predicts) for split in splits]
+        if not of_folds:
+            jobs.append(Job(model, None, None, True, False))
+    return jobs
+
+
+def fit_members(
+    jobs: Sequence[Job],
+    X: Rows,
+    y: Any,
+    fit_params: dict[str, Any],
+    n_jobs: int | None,
+    verbose: int,
+    callbacks: Callbacks,
+) -> tuple[list[Any], list[Any]]:
+    """Return the fitted models that are kept, and the outputs that are needed."""
+    part = callbacks.subtask("refit-members", max_subtasks=len(jobs), sequential_subtasks=False)
+    part.begin(X, y)
+    parts = [part.subtask("refit", task_id=i).of_worker() for i in range(len(jobs))]
+    both: Iterable[Any] = list(zip(jobs, parts, strict=True))
+    if verbose == 1:
+        from tqdm.auto import tqdm
+
+        both = tqdm(both, unit=" fits")
+    fits = Parallel(n_jobs=n_jobs)(
+        delayed(fit_member)(job, X, y, fit_params, callback) for job, callback in both
+    )
+    part.end(X, y)
+    models = [fit.model for fit in fits if fit.model is not None]
+    return models, [fit.outputs for job, fit in zip(jobs, fits, strict=True) if job.predicts]
 
 
 def fit_member(

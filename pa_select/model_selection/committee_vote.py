@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
 
+from pa_select.model_selection.candidate_posterior import folds_of
 from pa_select.model_selection.split_scores import SAMPLE_X
+from pa_select.model_selection.splits import Split
+from pa_select.scores.candidate_posterior import CandidatePosterior
 from pa_select.scores.class_scores import align_classes, calibrated, class_scores, columns_of
 from pa_select.scores.precomputed import (
     RecordedClassifier,
@@ -26,6 +29,16 @@ from pa_select.utils.typing import Array, Floats, Ints, Rows, Scorer
 _LEAST = 1e-12
 # At this share of a usual inverse temperature all classes are about equally probable.
 _LOWEST = 1e-9
+
+
+class Members(NamedTuple):
+    """The candidates that remain, their shares of the vote, and their temperatures."""
+
+    candidates: Ints
+    shares: Floats
+    #: The inverse temperature of each one's class scores; nan: it votes by its class. None: they
+    #: are regressors.
+    betas: Floats | None
 
 
 def sum_of(votes: Iterable[Floats]) -> Floats:
@@ -93,6 +106,50 @@ def beta_of(scores: Array, y: Array, classes: Array, weight: Floats | None = Non
     while too_sure(highest) < 0:
         highest *= 2
     return float(brentq(too_sure, lowest, highest, xtol=1e-300, rtol=1e-14))
+
+
+def betas_of_members(
+    scores: Sequence[Any], splits: Sequence[Split], y: Array, classes: Array, weight: Any
+) -> Floats:
+    """Return the temperatures of members; `scores` are of each member's models, by split."""
+    rows, weight = _held_out(splits, weight)
+    betas = []
+    for start in range(0, len(scores), len(splits)):
+        of_member = scores[start : start + len(splits)]
+        if any(one is None for one in of_member):
+            betas.append(np.nan)
+            continue
+        aligned = [align_classes(matrix, known, classes) for matrix, known in of_member]
+        betas.append(beta_of(np.concatenate(aligned), y[rows], classes, weight))
+    return np.array(betas)
+
+
+def best_of(posterior: CandidatePosterior) -> int:
+    """Return the candidate with the best score in all parts together."""
+    scores = posterior.scores_a.sum(axis=0) + posterior.scores_b.sum(axis=0)
+    return int(np.where(np.isfinite(scores), scores, -np.inf).argmax())
+
+
+def shares_of_regressors(
+    shares: Floats,
+    best: int,
+    predicted: Sequence[Array],
+    splits: Sequence[Split],
+    y: Array,
+    weight: Any,
+) -> Floats:
+    """Return the shares of regressors; `predicted` are of each member's models, by split."""
+    (rows, weight), n = _held_out(splits, weight), len(splits)
+    of_members = [
+        np.concatenate(predicted[start : start + n]) for start in range(0, len(predicted), n)
+    ]
+    return towards_best(shares, best, np.array(of_members), y[rows], weight)
+
+
+def _held_out(splits: Sequence[Split], weight: Any) -> tuple[Ints, Floats | None]:
+    """Return the rows that the splits hold out, in their order, with their weights."""
+    rows = np.concatenate(folds_of(splits))
+    return rows, None if weight is None else np.asarray(weight, dtype=np.float64)[rows]
 
 
 @dataclass(frozen=True)

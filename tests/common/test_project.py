@@ -30,6 +30,16 @@ GONE = [
     *("pa_select.calibration", "doc:`calibration`", "calibration.csv", "study_calibration"),
     *("PairTrainingClassifier", "pair_training", "AssignmentPairing"),
     *("max_pairs", "partner=", " tie=", "(tie=", "of_ranked_average"),
+    *("bootstrap_agreement", "agreement_matrix", "AgreementMatrix", "RankCorrelationDisplay"),
+    *(
+        "ConfidenceDisplay",
+        "DecompositionDisplay",
+        "draw_objects",
+        "model_selection.majority_rate",
+    ),
+    *("pa_select.datasets", "pa_select.assessment", "pa_select.environments", "interop.optuna"),
+    *("interop.foolbox", "agreement_objective", "CanonicalPairing", "IdPairing", "UniformNoise"),
+    *("FeatureDropout", "Pixelate", "shifted_rows", "examples/plot_attacks", "examples/study_"),
     *("pa_select.datasets", "interop.foolbox", "assessment.rank_correlation"),
     *("training.ERMNet", "training.AdversarialNet", "examples/study_"),
 ]

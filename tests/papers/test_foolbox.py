@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
-from papers.foolbox import FoolboxAttack, _Logits
+from papers.foolbox_attack import FoolboxAttack, _Logits
 from papers.shifts import FMN
 
 attacks = pytest.importorskip("foolbox").attacks

@@ -73,7 +73,7 @@ class FoolboxAttack(Attack):
     >>> from foolbox.attacks import L2DeepFoolAttack
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.linear_model import LogisticRegression
-    >>> from papers.foolbox import FoolboxAttack
+    >>> from papers.foolbox_attack import FoolboxAttack
     >>> X, y = load_iris(return_X_y=True)
     >>> model = LogisticRegression(max_iter=500).fit(X[:100], y[:100])
     >>> deepfool = FoolboxAttack(L2DeepFoolAttack(), bounds=(0, 10))
