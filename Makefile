@@ -118,6 +118,8 @@ figures: $(VENV)/.docs $(VENV)-tools/.installed ## the tables in docs/figures of
 		--memory build/committee --table docs/figures/committee.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/studies/study_first_page.py \
 		--table docs/figures/first_page.csv
+	OMP_NUM_THREADS=1 $(BIN)/python examples/studies/study_reliability.py \
+		--table docs/figures/reliability.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/studies/study_stability.py \
 		--table docs/figures/stability.csv
 	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_training_with_few_labels.py \

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.optimize import brentq, minimize
+from scipy.special import log_softmax, softmax
 from sklearn.metrics import accuracy_score, check_scoring
 
 from pa_select.scores.class_scores import calibrated, columns_of
@@ -37,6 +38,13 @@ _LEAST = 1e-12
 # So many of the labelled rows are expected to have a label that says nothing of the scores. More
 # helps where labels or scores have tails, and costs a little with few rows of a good model.
 _LAPSES = 0.1
+# So many times farther below the highest score than scores usually are is far.
+_FAR = 10.0
+# The standard deviation of the offset along the classes' mean scores.
+_SPREAD_OF_OFFSETS = 10.0
+# Scores that rank classes the wrong way have a slope below 0. This one, for scores of size 1, is
+# that of scores which are wrong for every row, where the likelihood has no maximum.
+_LEAST_SLOPE = -30.0
 # Inverse temperatures between which maxima are looked for, for scores of size 1.
 _BETAS = np.append(1e-12, np.logspace(-3, 3, 11))
 # Stands for the classifier when a scorer is made from its name.
@@ -64,9 +72,20 @@ class TemperatureAndBias(NamedTuple):
 
     def calibrated_labels(self, models: Outputs) -> list[Floats]:
         """Return the posteriors of each classifier."""
-        odds = [calibrated(model.scores, self.strength) * np.exp(self.bias) for model in models]
         keep, drawn = 1 - self.lapse, self.lapse / len(self.bias)
-        return [keep * one / one.sum(axis=1, keepdims=True) + drawn for one in odds]
+        return [keep * self._posterior(model.scores) + drawn for model in models]
+
+    def _posterior(self, scores: Floats) -> Floats:
+        if self.strength == np.inf:  # the bias divides rows whose best classes tie
+            scores, strength = _log_posterior(scores, np.inf), 1.0
+        else:
+            strength = self.strength
+        below = scores - scores.max(axis=1, keepdims=True)
+        with np.errstate(invalid="ignore", over="ignore"):
+            logits = strength * below
+        if strength <= 0:  # a class of score -inf is impossible, but where scores say nothing
+            logits[np.isneginf(below)] = -np.inf if strength else 0.0
+        return softmax(logits + self.bias, axis=1)
 
     def labels(self, models: Outputs) -> list[Floats]:
         """Return the posteriors: they stand in for the labels."""
@@ -117,11 +136,10 @@ class Classification:
         return RecordedClassifier.of(estimator, X, not is_accuracy(scorer))
 
     def calibration(self, models: Outputs, y: Array, weight: Floats | None) -> TemperatureAndBias:
-        """Find the inverse temperature of the highest likelihood of labelled rows, then biases."""
+        """Find the inverse temperature and the biases at which labelled rows are most likely."""
         scores = np.concatenate([model.scores for model in models])
         columns = columns_of(y, models[0].classes, "the candidate")
-        beta = calibrating_beta(scores, columns, weight)
-        bias = class_bias(calibrated(scores, beta), columns, weight)
+        beta, bias = beta_and_bias(scores, columns, weight)
         share = float(np.average(_without_score(scores, columns), weights=weight))
         missed = 1 - 1 / len(bias)  # so many of them, if they are drawn at random
         return TemperatureAndBias(beta, bias, min(share / missed, 1.0) if share else 0.0)
@@ -329,25 +347,79 @@ def doubt_of_lapses(rows: Ints, n: int, name: str) -> list[str]:
     ]
 
 
-def class_bias(posterior: Floats, columns: Index, weight: Floats | None = None) -> Floats:
-    """Return the bias of each class that gives labelled rows the highest posterior probability.
+def beta_and_bias(
+    scores: Floats, columns: Index, weight: Floats | None = None
+) -> tuple[float, Floats]:
+    r"""Return the inverse temperature and the bias of each class that suit labelled rows best.
 
-    At the maximum the posteriors believe in each class as often as labelled rows have it, but for
-    the prior: biases are normal with standard deviation 1, so a rare class is hardly moved.
-    `columns` has the column of each row's label, and `weight` the weights of the rows.
+    Both are fitted together, as in bias-corrected temperature scaling (Alexandari, Kundaje,
+    Shrikumar 2020). A temperature alone has to keep the offset that the shares of the classes put
+    into the scores, so that it makes flat scores of a rare class too flat.
+
+    The logits of row i are :math:`\beta (F_i - m) + \gamma m + d`, with m the mean scores of the
+    classes. At the maximum the posteriors believe in each class as often as labelled rows have
+    it, but for the prior: d is normal with standard deviation 1, so that a rare class is hardly
+    moved away from what the scores say of it. The offset :math:`\gamma m` is nearly free: with
+    two classes all offsets are. The inverse temperature is below 0 if scores rank the classes the
+    wrong way, as those of a net may after an epoch. `columns` has the column of each row's label,
+    and `weight` the weights of the rows. Labels may be lapses, see `calibrating_beta`.
     """
+    beta, n_classes = calibrating_beta(scores, columns, weight), scores.shape[1]
     # Rows of weight 0 count as left out: they do not make the others outweigh the prior.
     weight = np.ones(len(columns)) if weight is None else weight / np.mean(weight[weight > 0])
-    counts = np.bincount(columns, weight, minlength=posterior.shape[1])
+    if beta == np.inf:
+        scores = _log_posterior(scores, beta)
+    elif beta == 0 and not np.isfinite(scores).all():
+        scores = np.zeros_like(scores)
+    counted = np.isfinite(scores[np.arange(len(columns)), columns]) & (weight > 0)
+    scores, columns, weight = scores[counted], columns[counted], weight[counted]
+    bias = np.zeros(n_classes)
+    if not len(columns):
+        return beta, bias
+    below = scores - scores.max(axis=1, keepdims=True)
+    finite = np.isfinite(below)
+    known = np.where(finite, below, 0.0)
+    sizes = -known.mean(axis=1)
+    unit = float(np.median(sizes[sizes > 0])) if (sizes > 0).any() else 1.0
+    known /= unit
+    # Single scores may be far below the others; the mean is to say where most rows are.
+    total, near = weight @ finite, np.maximum(known, -_FAR)
+    mean = np.divide(weight @ near, total, out=np.zeros(n_classes), where=total > 0)
+    away = np.where(finite, known - mean, 0.0)
+    length = np.sqrt(np.mean(np.square(mean - mean.mean()))) or 1.0
+    mean = (mean - mean.mean()) / length
+    impossible = np.where(finite, 0.0, -np.inf)
+    is_label = columns[:, None] == np.arange(n_classes)
+    lapse = _LAPSES / len(columns)
+    tightness = mean @ mean / _SPREAD_OF_OFFSETS**2
 
-    def loss(bias: Floats) -> tuple[float, Floats]:
-        odds = posterior * np.exp(bias)
-        total = odds.sum(axis=1)
-        value = weight @ np.log(total) - counts @ bias + bias @ bias / 2
-        return value, odds.T @ (weight / total) - counts + bias
+    def loss(x: Floats) -> tuple[float, Floats]:
+        """Return minus the logarithm of the posterior probability, and its gradient."""
+        log_p = log_softmax(x[0] * away + x[1] * mean + x[2:] + impossible, axis=1)
+        p = (1 - lapse) * np.exp(log_p[is_label])
+        either = p + lapse / n_classes
+        pull = (weight * p / either)[:, None] * (np.exp(log_p) - is_label)
+        of_class = pull.sum(axis=0)
+        gradient = [np.vdot(pull, away), of_class @ mean + tightness * x[1], *(of_class + x[2:])]
+        value = (tightness * x[1] ** 2 + x[2:] @ x[2:]) / 2 - weight @ np.log(either)
+        return float(value), np.array(gradient)
 
-    bias: Floats = minimize(loss, np.zeros_like(counts), jac=True, method="L-BFGS-B").x
-    return bias
+    # Without lapses the loss is convex. With them it may have several minima.
+    shares = np.log1p(np.bincount(columns, weight, minlength=n_classes))
+    free = [1, 0, *shares - shares.mean()]
+    starts = [free] if beta == np.inf else [[beta * unit, beta * unit * length, *bias], free]
+    start = min(map(np.array, starts), key=lambda x: loss(x)[0])
+    bounds = [(_LEAST_SLOPE, None)] + [(None, None)] * (n_classes + 1)
+    options = {"maxiter": 1000, "ftol": 1e-14, "gtol": 1e-6}
+    x = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
+    if beta == np.inf:
+        return beta, x[2:]
+    return float(x[0] / unit), (x[1] - x[0] * length) * mean + x[2:]
+
+
+def _log_posterior(scores: Floats, beta: float) -> Floats:
+    with np.errstate(divide="ignore"):
+        return np.log(calibrated(scores, beta))
 
 
 def _counted(model: RecordedClassifier, y: Array | None) -> Mask:

@@ -27,7 +27,7 @@ from pa_select import (
 )
 from pa_select.scores.precomputed import RecordedClassifier
 from pa_select.two_sites import ExpectedScore
-from pa_select.two_sites.classification import Classification, calibrating_beta, class_bias
+from pa_select.two_sites.classification import Classification, beta_and_bias, calibrating_beta
 from pa_select.two_sites.engine import expected_scores, shrunk_scores
 from pa_select.two_sites.paired_rows import aligned_pairs
 from pa_select.two_sites.score_of_units import widening
@@ -196,11 +196,11 @@ def test_the_fits_of_a_thousand_classes_cost_few_softmaxes(monkeypatch):
     scores[np.arange(1500), y] += 4
     exponentials, exp = [], np.exp
     monkeypatch.setattr(np, "exp", lambda x, **out: exponentials.append(x.size) or exp(x, **out))
-    beta = calibrating_beta(scores, y)
+    calibrating_beta(scores, y)
     assert 10 < exponentials.count(scores.size) < 30
     exponentials.clear()
-    class_bias(softmax(beta * scores, axis=1), y)
-    assert 3 < exponentials.count(1000) < 40
+    beta_and_bias(scores, y)
+    assert 20 < exponentials.count(scores.size) < 120
 
 
 class Scores(ClassifierMixin, BaseEstimator):
@@ -452,21 +452,37 @@ def test_a_wrong_label_or_an_unknown_class_is_no_absurd_score():
 def test_the_biases_make_posteriors_believe_in_each_class_as_often_as_it_occurs():
     rng = np.random.default_rng(4)
     posterior, y = rng.dirichlet([1, 2, 3, 4], 5000), rng.choice(4, 5000, p=[0.4, 0.3, 0.2, 0.1])
-    bias = class_bias(posterior, y)
-    shifted, shares = softmax(np.log(posterior) + bias, axis=1), np.bincount(y) / len(y)
-    np.testing.assert_allclose(shifted.mean(axis=0), shares - bias / len(y), atol=1e-6)
+    scores, shares = np.log(posterior), np.bincount(y) / len(y)
+    beta, bias = beta_and_bias(scores, y)
+    shifted = softmax(beta * scores + bias, axis=1)
     np.testing.assert_allclose(shifted.mean(axis=0), shares, atol=1e-3)
     assert abs(posterior.mean(axis=0) - shares).max() > 0.2
     # Weights count rows, whatever their unit; a class without a row is not lost.
     weight = rng.integers(0, 3, 5000)
     repeated = np.repeat(np.arange(5000), weight)
-    by_weight = class_bias(posterior, y, weight * 1e-3)
-    np.testing.assert_allclose(by_weight, class_bias(posterior[repeated], y[repeated]), atol=1e-2)
-    few = class_bias(posterior[:8], np.array([0, 1, 1, 1, 2, 2, 2, 2]))
+    by_weight = beta_and_bias(scores, y, weight * 1e-3)
+    expected = beta_and_bias(scores[repeated], y[repeated])
+    np.testing.assert_allclose(np.hstack(by_weight), np.hstack(expected), atol=1e-2)
+    few = beta_and_bias(scores[:8], np.array([0, 1, 1, 1, 2, 2, 2, 2]))[1]
     assert np.isfinite(few).all()
-    assert few.argmin() == 3
-    # Posteriors that are certain and right need no bias.
-    np.testing.assert_array_equal(class_bias(np.eye(4)[y], y), np.zeros(4))
+    # Scores that are always right need no bias.
+    beta, bias = beta_and_bias(np.eye(4)[y], y)
+    assert beta == np.inf
+    np.testing.assert_allclose(bias, np.zeros(4), atol=1e-9)
+
+
+def test_slope_and_biases_are_fitted_together():
+    """Against scikit-learn, where both have no prior: logistic regression of the log odds."""
+    rng = np.random.default_rng(0)
+    truth = 1.5 * rng.normal(size=20000) - 3
+    y = (rng.random(20000) < expit(truth)).astype(int)
+    line = LogisticRegression(C=np.inf).fit(truth[:, None], y)
+    for slope, offset in ((1, 0), (1e-4, 7), (-0.3, 1), (50, -3)):  # flat, off centre, reversed
+        flat = (slope * truth + offset)[:, None] * [-0.5, 0.5]
+        beta, bias = beta_and_bias(flat, y)
+        assert beta * slope == pytest.approx(line.coef_.item(), rel=0.02)
+        odds = beta * np.diff(flat, axis=1)[:, 0] + np.diff(bias)
+        np.testing.assert_allclose(odds, line.decision_function(truth[:, None]), atol=0.1)
 
 
 @pytest.mark.filterwarnings("ignore:X_val. expected rows of which:UserWarning")
