@@ -9,8 +9,8 @@ compares each metric by the posteriors with the metric by the labels.
 
 ``--table FILE`` writes the table that docs/paired.rst quotes: for each model and metric the mean
 error over the problems, in points, and its standard error over the draws, and the metric and the
-problem with the largest mean error. No model predicts probabilities of exactly 0 but forests and neighbours; their log-loss
-hangs on few rows, so it is left out.
+problem with the largest mean error. Forests and neighbours predict probabilities of 0; their
+log-loss hangs on few rows, so it is left out.
 """
 
 import argparse
