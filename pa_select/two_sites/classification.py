@@ -406,7 +406,8 @@ def beta_and_bias(
 
     # Without lapses the loss is convex. With them it may have several minima.
     shares = np.log1p(np.bincount(columns, weight, minlength=n_classes))
-    free = [1, 0, *shares - shares.mean()]
+    # Where rows do not differ, any slope is as good; 0 says that the scores say nothing.
+    free = [float(away.any()), 0, *shares - shares.mean()]
     starts = [free] if beta == np.inf else [[beta * unit, beta * unit * length, *bias], free]
     start = min(map(np.array, starts), key=lambda x: loss(x)[0])
     bounds = [(_LEAST_SLOPE, None)] + [(None, None)] * (n_classes + 1)

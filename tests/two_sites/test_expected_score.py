@@ -465,6 +465,13 @@ def test_the_biases_make_posteriors_believe_in_each_class_as_often_as_it_occurs(
     np.testing.assert_allclose(np.hstack(by_weight), np.hstack(expected), atol=1e-2)
     few = beta_and_bias(scores[:8], np.array([0, 1, 1, 1, 2, 2, 2, 2]))[1]
     assert np.isfinite(few).all()
+    # Where most labels have the score -inf the scores say nothing, and the biases are as without.
+    lost = rng.normal(size=(300, 4))
+    lost[np.arange(200), y[:200]] = -np.inf
+    beta, bias = beta_and_bias(lost, y[:300])
+    assert beta == 0
+    counted = beta_and_bias(np.zeros((300, 4)), y[:300])
+    np.testing.assert_allclose(bias, counted[1], atol=1e-6)
     # Scores that are always right need no bias.
     beta, bias = beta_and_bias(np.eye(4)[y], y)
     assert beta == np.inf
