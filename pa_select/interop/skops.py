@@ -10,7 +10,7 @@ from sklearn import metrics, model_selection
 from sklearn.base import BaseEstimator
 
 from pa_select import pairing, shifts
-from pa_select.model_selection import SelectionRule, rules
+from pa_select.model_selection import rules
 
 
 def _name(value: Any) -> str:
@@ -29,7 +29,7 @@ _OWN = [
 _RULES = [
     _name(value)
     for value in vars(rules).values()
-    if inspect.isclass(value) and issubclass(value, SelectionRule) and value is not SelectionRule
+    if inspect.isclass(value) and value.__module__ == rules.__name__
 ]
 # Public shifts and pairings. Attacks are not among them: a scorer has no model to attack.
 _SHIFTS_AND_PAIRINGS = [

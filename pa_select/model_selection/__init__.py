@@ -8,20 +8,16 @@ from pa_select.model_selection.rules import (
     GuardedSelection,
     within_one_standard_error,
 )
-from pa_select.model_selection.selection_rule import Condition, Metric, SelectionRule
 from pa_select.scores.candidate_posterior import CandidatePosterior
 from pa_select.scores.new_site import new_site_interval
 
 __all__ = [
     "CandidatePosterior",
-    "Condition",
     "GuardedSelection",
-    "Metric",
     "PACommittee",
     "PARandomizedSearchCV",
     "PAScorer",
     "PASearchCV",
-    "SelectionRule",
     "candidate_posterior",
     "new_site_interval",
     "pa_scorer",

@@ -8,12 +8,8 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.base import is_regressor
 
+from pa_select.model_selection.rules import cv_results_of, first_metric, split_scores_of
 from pa_select.model_selection.splits import needs_groups
-from pa_select.model_selection.table_columns import (
-    cv_results_of,
-    first_metric,
-    split_scores_of,
-)
 from pa_select.scores.candidate_posterior import (
     CandidatePosterior,
     posterior_of_parts,

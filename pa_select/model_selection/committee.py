@@ -35,9 +35,14 @@ from pa_select.model_selection.committee_vote import (
     sum_of,
     vote,
 )
-from pa_select.model_selection.evaluation import ONE_METRIC, metrics_of, with_parameters
-from pa_select.model_selection.splits import Split, params_of_rows
-from pa_select.model_selection.table_columns import first_metric
+from pa_select.model_selection.data import Split
+from pa_select.model_selection.evaluation import (
+    ONE_METRIC,
+    metrics_of,
+    params_of_rows,
+    with_parameters,
+)
+from pa_select.model_selection.rules import first_metric
 from pa_select.scores.candidate_posterior import CandidatePosterior, pairs_of_parts
 from pa_select.scores.precomputed import RecordedRegressor, one_column, taking_classes
 from pa_select.utils.arrays import check_column, check_scoring_argument, refuse_no_rows

@@ -11,14 +11,15 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.utils.multiclass import check_classification_targets
 
 from pa_select.model_selection.evaluation import (
+    ARGUMENTS,
     ONE_METRIC,
+    check_fit_params,
     check_only_metric,
+    class_of_rows,
     metrics_of,
+    takes_parameter,
     undefined,
 )
-from pa_select.model_selection.kinds.kind_of import ARGUMENTS
-from pa_select.model_selection.split_scores import class_of_rows
-from pa_select.model_selection.splits import check_fit_params, takes_parameter
 from pa_select.scores.candidate_posterior import (
     CandidatePosterior,
     posterior_of_parts,

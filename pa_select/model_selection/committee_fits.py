@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from sklearn.base import clone, is_regressor
 from sklearn.utils.parallel import delayed
 
-from pa_select.model_selection.split_scores import Parallel
-from pa_select.model_selection.splits import Split
+from pa_select.model_selection.data import Split
+from pa_select.model_selection.work import parallel
 from pa_select.scores.class_scores import class_scores
 from pa_select.scores.precomputed import one_column
 from pa_select.utils.arrays import as_numpy
@@ -69,8 +69,11 @@ def fit_members(
         from tqdm.auto import tqdm
 
         both = tqdm(both, unit=" fits")
-    fits = Parallel(n_jobs=n_jobs)(
-        delayed(fit_member)(job, X, y, fit_params, callback) for job, callback in both
+    fits = list(
+        parallel(
+            (delayed(fit_member)(job, X, y, fit_params, callback) for job, callback in both),
+            n_jobs=n_jobs,
+        )
     )
     part.end(X, y)
     models = [fit.model for fit in fits if fit.model is not None]

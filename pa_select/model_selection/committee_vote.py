@@ -11,8 +11,8 @@ import numpy as np
 from scipy.optimize import brentq
 
 from pa_select.model_selection.candidate_posterior import folds_of
-from pa_select.model_selection.split_scores import SAMPLE_X
-from pa_select.model_selection.splits import Split
+from pa_select.model_selection.comparison import Comparison
+from pa_select.model_selection.data import SAMPLE_X, Given, Split
 from pa_select.scores.candidate_posterior import CandidatePosterior
 from pa_select.scores.class_scores import align_classes, calibrated, class_scores, columns_of
 from pa_select.scores.precomputed import (
@@ -23,6 +23,7 @@ from pa_select.scores.precomputed import (
     row_numbers,
 )
 from pa_select.utils.arrays import as_numpy
+from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Array, Floats, Ints, Rows, Scorer
 
 # The least probability, of which the log is taken.
@@ -152,6 +153,34 @@ def _held_out(splits: Sequence[Split], weight: Any) -> tuple[Ints, Floats | None
     return rows, None if weight is None else np.asarray(weight, dtype=np.float64)[rows]
 
 
+def temperatures(stacks: Stacks, comparison: Comparison, given: Given, candidates: Ints) -> Floats:
+    """Return the inverse temperatures that fit candidates' scores of labelled rows best.
+
+    nan: a candidate that has no class scores.
+    """
+    rows = [of_split[SAMPLE_X] for of_split in comparison.scored_rows]
+    every = np.concatenate(rows)
+    weight = None if given.weight is None else given.weight[every]
+    betas = np.full(len(candidates), np.nan)
+    for member, candidate in enumerate(candidates.tolist()):
+        if candidate in stacks.candidates:
+            position = int(np.searchsorted(stacks.candidates, candidate))
+            scores = [stacks.matrix(position, split, SAMPLE_X) for split in range(len(rows))]
+            betas[member] = beta_of(np.concatenate(scores), given.y[every], stacks.classes, weight)
+    return betas
+
+
+def vote_of(
+    committee: Any, stacks: Stacks, comparison: Comparison, given: Given
+) -> CommitteeVote | None:
+    """Return the votes of a committee's fold models; None if a member has no class scores."""
+    members = committee._members
+    if not np.isin(members.candidates, stacks.candidates).all():
+        return None
+    folds = [test for _, test in comparison.splits]
+    return CommitteeVote(stacks, *members, comparison.scored_rows, folds, given.y)
+
+
 @dataclass(frozen=True)
 class CommitteeVote:
     """The votes of a committee, as those of one more candidate after those that are stacked."""
@@ -215,3 +244,16 @@ class CommitteeVote:
             score = scorer(known, row_numbers(rows), self.y[test], **given)
             scores.append(float(score[metric] if isinstance(score, Mapping) else score))
         return np.array(scores)
+
+    def mean_score(self, committee: Any, given: Given) -> float:
+        """Return the mean score over the splits; nan if the scorer needs more than predictions."""
+        metric = committee.metric_
+        try:
+            scores = self.scores(committee.scorer_, metric, given.score_weight(metric))
+        except Exception as error:
+            warn_caller(
+                "scoring: expected a scorer of predictions, got one that cannot score those "
+                f"of a committee's fold models; committee_score_ is nan ({error})."
+            )
+            return np.nan
+        return float(scores.mean())

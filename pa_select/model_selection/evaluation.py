@@ -1,34 +1,79 @@
-"""Evaluation of candidates on splits: its metrics, parallel jobs, and candidates that fail."""
+"""Interim."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from inspect import Parameter, signature
 from typing import Any
 
-import joblib
 import numpy as np
-from sklearn.base import clone
-from sklearn.utils.parallel import delayed
-from sklearn.utils.validation import check_memory
+from sklearn import get_config
 
-from pa_select._version import __version__
-from pa_select.model_selection.split_scores import (
-    Data,
-    Outcome,
-    Parallel,
-    SplitTask,
-    fit_and_score_split,
-)
-from pa_select.model_selection.table_columns import scores_and_errors
-from pa_select.utils.estimators import is_number
-from pa_select.utils.messages import named_error, warn_caller
-from pa_select.utils.sklearn_private import (
-    Callbacks,
-    _MultimetricScorer,
-    _score,
-)
-from pa_select.utils.typing import Array, ErrorScore, Estimator, Ints
+from pa_select.model_selection.work import with_parameters  # noqa
+from pa_select.utils.arrays import check_column
+from pa_select.utils.estimators import is_pipeline
+from pa_select.utils.sklearn_private import _check_method_params, _num_samples
+from pa_select.utils.typing import Array, Ints, Rows
+
+ARGUMENTS = ("environments", "views", "paired")
+_SAID_FOR_ENVIRONMENTS = {
+    *("site", "domain", "group", "batch", "batche", "env", "centre", "center", "hospital"),
+    *("sensor", "device", "instrument", "scanner", "subject", "metadata"),
+}
+
+
+def check_fit_params(estimator: Any, params: dict[str, Any], arguments: Sequence[str]) -> None:
+    """Refuse parameters that the estimator's ``fit`` does not take.
+
+    `arguments` are those that the caller's ``fit`` has itself, beside X and y.
+    """
+    if get_config()["enable_metadata_routing"]:
+        return  # scikit-learn checks it
+    expected = (*arguments, "sample_weight")  # with the parameter that most estimators take
+    for name in params:
+        close = get_close_matches(name, expected, 1)
+        if "environments" in arguments and name.lower().rstrip("s") in _SAID_FOR_ENVIRONMENTS:
+            close = ["environments"]
+        if takes_parameter(estimator, name, likely=name in expected or not close):
+            continue
+        if is_pipeline(estimator) and not set(close) - {name}:
+            close = [
+                f"{step}__{name}"
+                for step, inside in reversed(estimator.steps)
+                if hasattr(inside, "fit") and takes_parameter(inside, name, likely=False)
+            ]
+        meant = f" Did you mean {close[0]!r}?" if close and close[0] != name else ""
+        raise TypeError(
+            f"fit: expected {', '.join(arguments)} or a parameter of "
+            f"{type(estimator).__name__}.fit, got {name!r}.{meant}"
+        )
+
+
+def params_of_rows(X: Rows, params: dict[str, Any]) -> dict[str, Any]:
+    """Return parameters of ``fit`` as arrays that splits can index, as GridSearchCV does.
+
+    Weights may have the shape (n, 1), as labels may. Estimators would refuse it at each fit.
+    """
+    params = _check_method_params(X, params=params)
+    for name, value in params.items():
+        if name.endswith("sample_weight") and np.ndim(value) > 1:
+            params[name] = check_column(value, _num_samples(X), name)
+    return params
+
+
+def takes_parameter(estimator: Any, name: str, likely: bool) -> bool:
+    """Whether ``fit`` of an estimator takes a parameter; `likely` if it takes any."""
+    if is_pipeline(estimator):
+        step, _, rest = name.partition("__")
+        inside = estimator.named_steps.get(step)
+        return hasattr(inside, "fit") and takes_parameter(inside, rest, likely)
+    known = signature(estimator.fit).parameters
+    if name in known or not any(p.kind is Parameter.VAR_KEYWORD for p in known.values()):
+        return name in known
+    inside = getattr(estimator, "estimator", None)
+    return takes_parameter(inside, name, likely) if hasattr(inside, "fit") else likely
+
 
 #: The metrics of a search that has a single one.
 ONE_METRIC = ["score"]
@@ -51,207 +96,6 @@ def check_only_metric(metric: str | None) -> None:
         )
 
 
-def check_refit_of_one_metric(refit: Any, scoring: Any) -> None:
-    """Refuse a committee's metric, or a word, that a search of one metric would ignore."""
-    if hasattr(refit, "min_weight"):
-        check_only_metric(refit.metric)
-    elif isinstance(refit, str) and refit not in [*ONE_METRIC, "committee", scoring]:
-        raise ValueError(
-            "refit: expected True, False, 'committee', a PACommittee, a rule, or with several "
-            f"metrics the name of one, got {refit!r}."
-        )
-
-
-def evaluate(
-    params: Sequence[dict[str, Any]],
-    estimator: Estimator,
-    splits: Sequence[SplitTask],
-    data: Data,
-    callbacks: Callbacks,
-    *,
-    memory: Any,
-    n_jobs: int | None,
-    pre_dispatch: int | str,
-    verbose: int,
-) -> Iterator[list[Outcome]]:
-    """Yield each candidate's outcomes, one for each split, as soon as all are finished."""
-    from tqdm.auto import tqdm
-
-    if memory is not None:
-        work, keys = _kept_work(memory), _keys(params, estimator, splits, data)
-    n_fits = len(params) * len(splits)
-    if verbose > 0:  # as scikit-learn says it
-        print(
-            f"Fitting {len(splits)} folds for each of {len(params)} candidates, totalling "
-            f"{n_fits} fits"
-        )
-    part = callbacks.subtask("search", max_subtasks=n_fits, sequential_subtasks=False)
-    part.begin()
-    # Made before the first job starts: a context must not change while it is pickled.
-    parts = [part.subtask("candidate-split-evaluation", task_id=i) for i in range(n_fits)]
-
-    def jobs() -> Iterator[Any]:
-        for candidate, parameters in enumerate(params):
-            for split, task in enumerate(splits):
-                arguments = {
-                    "estimator": clone(estimator),
-                    "parameters": parameters,
-                    "task": task,
-                    "verbose": verbose,
-                    "split_progress": (split, len(splits)),
-                    "candidate_progress": (candidate, len(params)),
-                    "callback": parts[candidate * len(splits) + split].of_worker(),
-                }
-                if memory is None:
-                    yield delayed(fit_and_score_split)(data=data, **arguments)
-                else:
-                    yield delayed(work)(keys[candidate][split], data, arguments)
-
-    finished: list[Outcome] = []
-    # From 2 on scikit-learn prints a line for each fit.
-    with tqdm(total=n_fits, unit=" fits", disable=verbose != 1) as bar:
-        # In the order of the jobs, so that the splits of a candidate come one after the other.
-        for outcome in _parallel(n_jobs, pre_dispatch)(jobs()):
-            bar.update()
-            finished.append(outcome)
-            if len(finished) == len(splits):
-                yield finished
-                finished = []
-    part.end()
-
-
-def _kept_work(memory: Any) -> Any:
-    """Return the work on a split as a function whose results a `joblib.Memory` keeps by key."""
-    memory = os.fspath(memory) if isinstance(memory, os.PathLike) else memory
-    return check_memory(memory).cache(_work, ignore=["data", "arguments"])
-
-
-def _work(key: str, data: Data, arguments: dict[str, Any]) -> Outcome:
-    return fit_and_score_split(data=data, **arguments)
-
-
-def _keys(
-    params: Sequence[dict[str, Any]],
-    estimator: Estimator,
-    splits: Sequence[SplitTask],
-    data: Data,
-) -> list[list[str]]:
-    """Return the key of each candidate's work on each split."""
-    # Made here and not by the workers, where large arrays have another class. All but the
-    # parameters is hashed once.
-    shared = joblib.hash((__version__, data, estimator))
-    tasks = [joblib.hash(task) for task in splits]
-    return [[joblib.hash((shared, task, parameters)) for task in tasks] for parameters in params]
-
-
-def _parallel(n_jobs: int | None, pre_dispatch: int | str) -> Parallel:
-    options = {"n_jobs": n_jobs, "pre_dispatch": pre_dispatch}
-    try:
-        # A generator gives finished outcomes even if the search is interrupted.
-        return Parallel(**options, return_as="generator")
-    except ValueError:
-        return Parallel(**options)  # some backends cannot make a generator
-
-
-def with_parameters(estimator: Estimator, parameters: dict[str, Any]) -> Estimator:
-    """Return a clone of the estimator with a candidate's parameters."""
-    # Cloned, since parameters may be estimators that candidates share.
-    candidate = clone(estimator)
-    # The result is not used: the set_params of a FrozenEstimator returns nothing.
-    candidate.set_params(**clone(parameters, safe=False))
-    return candidate
-
-
-def different_candidates(
-    params: Sequence[dict[str, Any]], estimator: Estimator
-) -> list[Estimator]:
-    """Return candidates of which each differs from the others in more than numbers.
-
-    Numbers do not decide which values a model takes. A name that the estimator lacks is an error.
-    """
-    candidates = {}
-    for parameters in params:
-        kind = frozenset((name, is_number(x) or id(x)) for name, x in parameters.items())
-        if kind not in candidates:
-            candidates[kind] = with_parameters(estimator, parameters)
-    return list(candidates.values())
-
-
-def first_failure(
-    outcomes: Sequence[Outcome], metric: str, unsolved: str | None, of_regressors: bool
-) -> tuple[int, str | None]:
-    """Return the number of splits in which a candidate failed, and the first error.
-
-    `metric` is the score; `unsolved` says why there is no agreement although all scores are there.
-    """
-    messages = []
-    for outcome in outcomes:
-        if outcome.fit_error is not None:
-            messages.append(outcome.fit_error.strip().splitlines()[-1])
-    if messages:
-        return len(messages), f"failed in {len(messages)} of {len(outcomes)} splits: {messages[0]}"
-    errors = [outcome.score_error for outcome in outcomes if outcome.score_error is not None]
-    if errors:
-        return 0, f"no {_scores_in_words(of_regressors)}: {errors[0].splitlines()[0]}"
-    for split, outcome in enumerate(outcomes):
-        if metric in outcome.metric_errors:
-            return 0, undefined(metric, split, outcome.metric_errors[metric])
-    return 0, None if unsolved is None else f"no agreement: {unsolved}"
-
-
-def check_some_succeeded(
-    estimator: Estimator,
-    table: dict[str, Any],
-    metric: str,
-    message: str | None,
-    data: Data,
-    outcomes: Sequence[Outcome],
-    tests: Sequence[Ints],
-    sites: Array | None,
-) -> None:
-    """Raise the first candidate's error if no candidate has a score; `message` is its failure.
-
-    `outcomes` are its results, `tests` the test rows of the splits, and `sites` the environments
-    or groups of all rows.
-    """
-    score, _ = scores_and_errors(table, metric)
-    if np.isfinite(score).any():
-        return
-    # The error of the estimator or of the metric explains best what is wrong with the data.
-    X, y = data.samples[0], data.y_to_fit
-    # Fitted once more, to all rows, where its own error is raised and not caught.
-    first = with_parameters(estimator, table["params"][0])
-    first.fit(X, y, **data.fit_params)
-    if message is None or any(metric in one.metric_errors for one in outcomes):
-        try:
-            _scored_again(first, data)
-        except Exception as error:
-            raise named_error(error, "scoring") from error
-        message = _undefined_split(outcomes, metric, tests, sites)
-    raise ValueError(
-        f"No candidate has a finite {metric!r} in all splits. The first: "
-        f"{(message or 'its scoring failed').removesuffix('.')}."
-    )
-
-
-def _scored_again(fitted: Estimator, data: Data) -> Any:
-    """Score an estimator on all rows; the error passes, which the search made nan."""
-    scorer, X = data.scorer, data.samples[0]
-    if isinstance(scorer, _MultimetricScorer):
-        scorer = _MultimetricScorer(scorers=scorer._scorers, raise_exc=True)
-    return _score(fitted, X, data.y, scorer, data.score_params, "raise")
-
-
-def _undefined_split(
-    outcomes: Sequence[Outcome], metric: str, tests: Sequence[Ints], sites: Array | None
-) -> str | None:
-    """Say in which split, and at which site, a candidate has no score, and why."""
-    for split, (outcome, test) in enumerate(zip(outcomes, tests, strict=True)):
-        if metric in outcome.metric_errors:
-            return undefined(repr(metric), split, outcome.metric_errors[metric], test, sites)
-    return None
-
-
 def undefined(
     metric: str, split: int, why: str, test: Ints | None = None, sites: Array | None = None
 ) -> str:
@@ -263,40 +107,13 @@ def undefined(
     return f"{metric} is not finite in split {split}{where}{why and ': '}{why}"
 
 
-def warn_of_failed_agreements(
-    failures: dict[int, str], params: Sequence[Any], error_score: ErrorScore
-) -> None:
-    """Warn of candidates whose agreement could not be computed, or raise an error."""
-    if not failures:
-        return
-    candidate, message = next(iter(failures.items()))
-    if isinstance(error_score, str):  # "raise"
-        raise RuntimeError(f"candidate {params[candidate]}: {message}")
-    warn_caller(
-        f"The agreement of {len(failures)} of {len(params)} candidates could not be computed. "
-        f"They cannot be selected by it. The first, {params[candidate]}: {message}"
+def class_of_rows(y: Array) -> str:
+    """Say that test rows are all of one class, and what to do; an empty text if they are not."""
+    classes = np.unique(y).tolist()
+    if len(classes) > 1:
+        return ""
+    return (
+        f"its {len(y)} test rows are all of class {classes[0]!r}, and a metric such as roc_auc is "
+        "not defined without rows of the other class. Leave such rows out, join sites, or choose "
+        "by another metric, such as 'accuracy'"
     )
-
-
-def _scores_in_words(of_regressors: bool) -> str:
-    return "predictions" if of_regressors else "class scores"
-
-
-def warn_of_missing_scores(outcomes: Sequence[Sequence[Outcome]], of_regressors: bool) -> None:
-    """Warn once, for each kind of error, that class scores or predictions are missing."""
-    kinds: dict[str, list[Outcome]] = {}
-    for of_candidate in outcomes:
-        for outcome in of_candidate:
-            if outcome.score_traceback is not None:
-                # The last line may name a row, which differs between splits.
-                where = outcome.score_traceback.strip().rpartition("\n")[0]
-                kinds.setdefault(where, []).append(outcome)
-    n = sum(map(len, outcomes))
-    consequence = "expected score" if of_regressors else "agreement"
-    what = _scores_in_words(of_regressors).capitalize()
-    for alike in kinds.values():
-        warn_caller(
-            f"{what} could not be computed in {len(alike)} of {n} fits. Their "
-            f"candidates have no {consequence} and cannot be selected by it. The first error:\n"
-            f"{alike[0].score_traceback}"
-        )

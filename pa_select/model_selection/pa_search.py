@@ -1,16 +1,406 @@
-"""Searches that rank candidates by the agreement of their cross-validated models."""
+"""Searches that choose among candidates by the agreement of their cross-validated models."""
 
 from __future__ import annotations
 
 import numbers
+import os
+import time
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from copy import copy
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
+import numpy as np
+from sklearn.base import clone, is_classifier
 from sklearn.model_selection import ParameterGrid, ParameterSampler
+from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping
 
-from pa_select.model_selection.base import BasePASearch
-from pa_select.utils.sklearn_private import Interval
+from pa_select.model_selection.candidate_posterior import no_parts
+from pa_select.model_selection.checks import check_given
+from pa_select.model_selection.columns import agreement_columns, score_columns
+from pa_select.model_selection.committee import PACommittee
+from pa_select.model_selection.committee_vote import temperatures, vote_of
+from pa_select.model_selection.comparison import Comparison, compare
+from pa_select.model_selection.data import Given
+from pa_select.model_selection.expected import Expected, expected_at_sites, posterior_of
+from pa_select.model_selection.rules import first_metric, is_certified, rule_of
+from pa_select.model_selection.splits import is_sequence_of_splitters
+from pa_select.model_selection.summary import FittedSearchMixin
+from pa_select.model_selection.work import (
+    Outcome,
+    evaluate,
+    warn_of_missing_scores,
+    with_parameters,
+)
+from pa_select.scores.candidate_posterior import pairs_of_parts
+from pa_select.scores.precomputed import Stacks
+from pa_select.utils.estimators import SavedWithVersions
+from pa_select.utils.messages import keeps_warnings
+from pa_select.utils.sklearn_private import (
+    BaseSearchCV,
+    Callbacks,
+    HasMethods,
+    Interval,
+    StrOptions,
+    _fit_context,
+    _insert_error_scores,
+    _warn_or_raise_about_fit_failures,
+)
+from pa_select.utils.typing import (
+    Adapter,
+    CrossValidation,
+    Device,
+    ErrorScore,
+    Estimator,
+    Groups,
+    HasPairs,
+    Labels,
+    PairedRows,
+    Prior,
+    RandomState,
+    Rows,
+    Rule,
+    Scoring,
+)
+
+#: What ``pairing`` may be.
+Pairing: TypeAlias = Literal["repeated", "split-half"] | HasPairs
+
+
+@dataclass(eq=False, repr=False)
+class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
+    """A search over the candidates that a subclass lists."""
+
+    estimator: Estimator
+    _: KW_ONLY
+    pairing: Pairing = "repeated"
+    scoring: Scoring = None
+    cv: CrossValidation = None
+    refit: bool | str | Rule | PACommittee = True
+    prior: Prior = "marginal"
+    n_jobs: int | None = None
+    pre_dispatch: int | str = "2*n_jobs"
+    verbose: int = 0
+    error_score: ErrorScore = np.nan
+    random_state: RandomState = None
+    device: Device = None
+    memory: Any = None
+    adapter: Adapter = None
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        key: value
+        for key, value in BaseSearchCV._parameter_constraints.items()
+        if key != "return_train_score"
+    } | {
+        "pairing": [StrOptions({"repeated", "split-half"}), HasMethods(["pairs"]), callable],
+        "refit": ["boolean", str, callable, PACommittee],
+        "prior": [StrOptions({"marginal", "uniform"}), "array-like"],
+        "random_state": ["random_state"],
+        "device": "no_validation",
+        "memory": [str, os.PathLike, HasMethods(["cache"]), None],
+        "adapter": "no_validation",
+    }
+    # Groups go to a splitter that requests them, as in GridSearchCV.
+    __metadata_request__fit = {"groups": UNUSED}  # noqa: RUF012
+    #: A `PACommittee` lets this search fit the members.
+    makes_committees = True
+    # BaseSearchCV reads this attribute; the scores of training rows are never compared.
+    return_train_score = False
+
+    @abstractmethod
+    def _candidates(self) -> Iterable[dict[str, Any]]:
+        """Return the parameters of all candidates."""
+
+    @_fit_context(prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
+    @keeps_warnings
+    def fit(
+        self,
+        X: Rows,
+        y: Labels | None = None,
+        *,
+        environments: Labels | None = None,
+        views: Any = None,
+        paired: PairedRows | None = None,
+        groups: Groups = None,
+        **params: Any,
+    ) -> Self:
+        """Fit all candidates to all splits, compare their scores, and refit the best.
+
+        Parameters
+        ----------
+        X : array-like of n rows
+            Rows in any form that the estimator takes.
+        y : array-like of shape (n,)
+            Labels, or with `paired` numbers for a regressor.
+        environments : array-like of shape (n,), default=None
+            The environment of each row, at least two. A Series is looked up by the index of a
+            DataFrame X. They are the groups of a splitter that needs groups, if no `groups` are
+            given.
+        views : array-like of n rows, callable, transformer or list of these, default=None
+            The rows of X as other environments would show them. A DataFrame is aligned with a
+            DataFrame X by its index, an array row by row. A callable or a transformer is applied
+            to X once, before any fit.
+        paired : tuple (X_a, X_b) or dict of str to tuple, default=None
+            Unlabelled objects that were measured twice: as X was (`X_a`), and where the model
+            will be used (`X_b`). Row i of both is the same object; DataFrames are aligned by
+            their index. The objects must not be rows of X. Both have the columns of X; with an
+            `adapter` `X_b` may have others; new rows of that site are then for `best_adapted_`,
+            which maps them, and not for ``predict``. A dict has such pairs for several sites, by
+            name.
+        groups : array-like of shape (n,), default=None
+            Groups that no split may divide. The default folds are then
+            `StratifiedGroupKFold`, or `GroupKFold` for regressors. With `paired` the interval
+            takes into account how alike the rows of a group are.
+        **params : dict
+            Passed on to the estimator's ``fit``, the scorer and the splitter as in
+            GridSearchCV. ``sample_weight`` also weights the pairs: the weight of a pair is
+            the geometric mean of the weights of its rows. With pairs it weights the scores of
+            labelled rows, as in GridSearchCV, and their calibration; each pair counts once.
+
+        Returns
+        -------
+        self : object
+            The fitted search.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Before any fit, if the data are wrong; the message names the argument. After all fits,
+            if no candidate has a score.
+
+        Warns
+        -----
+        sklearn.exceptions.FitFailedWarning
+            If fits failed and `error_score` is a number.
+        UserWarning
+            If the rows or pairs look wrong, or are too few to distinguish the candidates; the
+            message explains.
+        """
+        data = {"environments": environments, "views": views, "paired": paired, "groups": groups}
+        given = check_given(self, X, y, params, **data)
+        comparison = compare(given, self.cv, self.pairing, is_classifier(self.estimator))
+        committee = self._committee(comparison, given)
+        # Drawn once: a random state that is an object would draw others the next time.
+        candidates, base_estimator = list(self._candidates()), clone(self.estimator)
+        callbacks = self._begin(given)
+        outcomes = evaluate(
+            candidates,
+            base_estimator,
+            comparison.tasks(given),
+            given,
+            callbacks,
+            memory=self.memory,
+            n_jobs=self.n_jobs,
+            pre_dispatch=self.pre_dispatch,
+            verbose=self.verbose,
+        )
+        table, metric = self._scores(candidates, outcomes, given)
+        stacks = Stacks(outcomes, comparison.scored_rows, given.labels)
+        table |= score_columns(outcomes, stacks, comparison, given)
+        agreements = agreement_columns(
+            outcomes, stacks, comparison, given, self.prior, self.device
+        )
+        table |= agreements.columns
+        self.agreement_terms_, self._pairs = agreements.terms, agreements.pairs
+        expected = None
+        if comparison.sites:
+            expected = expected_at_sites(stacks, table, metric, comparison, given)
+            table |= expected.columns
+        self._differences = {} if expected is None else expected.differences()
+        self.posterior_ = posterior_of(table, metric, comparison, given, expected)
+        if self.posterior_ is not None:
+            table["weight"] = self.posterior_.weights
+        self.cv_results_, self.pairing_ = table, comparison.pairing
+        self._choose(table, metric, comparison)
+        if expected is not None and hasattr(self, "best_index_"):
+            self.__dict__.update(expected.attributes_of_choice(self.best_index_))
+        if committee is not None:
+            options = stacks, comparison, given, expected, callbacks
+            self._refit_members(committee, base_estimator, *options)
+        elif self.refit:
+            self._refit(base_estimator, given, callbacks)
+        if expected is not None and self.refit:
+            mapped = self._mapped if committee is None else committee._mapped
+            self.best_adapted_ = expected.adapted_models(mapped, self.adapter)
+        callbacks.end(given.samples[0], given.y_to_fit)
+        return self
+
+    def _committee(self, comparison: Comparison, given: Given) -> PACommittee | None:
+        """Return a new committee with the options of `refit`; None if one model is refitted."""
+        committee = PACommittee(verbose=self.verbose)
+        if isinstance(self.refit, PACommittee):
+            committee = clone(self.refit)
+            committee._validate_params()
+            if committee.search is not None:
+                raise ValueError(
+                    "refit: expected a PACommittee without a search, got one with it."
+                )
+        elif not (isinstance(self.refit, str) and self.refit == "committee"):
+            return None
+        if not pairs_of_parts(comparison.folds, given.of_regressors):
+            raise ValueError(no_parts(len(comparison.folds)))
+        return committee
+
+    def _begin(self, given: Given) -> Callbacks:
+        """Forget an earlier fit, and tell the callbacks of this one."""
+        for name in [x for x in vars(self) if x.endswith("_") and x != "warnings_"]:
+            delattr(self, name)
+        metadata = None if given.weight is None else {"sample_weight": given.weight}
+        callbacks = Callbacks.of_fit(self, 1 + (self.refit is not False), metadata)
+        callbacks.begin(given.samples[0], given.y_to_fit)
+        return callbacks
+
+    def _scores(
+        self, candidates: list[dict[str, Any]], outcomes: list[list[Outcome]], given: Given
+    ) -> tuple[dict[str, Any], str]:
+        """Make the columns of scikit-learn's searches; return the metric that is the score."""
+        flat = [vars(one) for of_candidate in outcomes for one in of_candidate]
+        _warn_or_raise_about_fit_failures(flat, self.error_score)
+        if callable(self.scoring):
+            # Only its results show whether a callable scorer returns several scores.
+            _insert_error_scores(flat, self.error_score)
+        warn_of_missing_scores(outcomes)
+        self.multimetric_ = isinstance(outcomes[0][0].test_scores, dict)
+        self.scorer_ = given.scorers if self.multimetric_ and not callable(self.scoring) else None
+        self.scorer_ = self.scorer_ or given.scorer
+        self.n_splits_, self.n_fits_ = len(outcomes[0]), len(flat)
+        scores = [
+            {name: one[name] for name in ("fit_time", "score_time", "test_scores")} for one in flat
+        ]
+        table: dict[str, Any] = self._format_results(candidates, self.n_splits_, scores)
+        metric = first_metric(self, table)
+        wanted = getattr(self.refit, "metric", None)
+        if wanted not in (None, metric):
+            raise ValueError(f"refit: expected the metric of a committee, got {wanted!r}.")
+        return table, metric
+
+    def _choose(self, table: dict[str, Any], metric: str, comparison: Comparison) -> None:
+        """Say who is eligible, and choose if that is asked for."""
+        named = self.multimetric_ and self.refit == metric
+        options = {"sites": comparison.sites, "views": comparison.views}
+        rule = rule_of(self.refit, metric, may_be_rule=not named, **options)
+        self.decides_ = getattr(rule, "decides", metric)
+        known = np.isfinite(np.asarray(table[f"mean_test_{metric}"], dtype=np.float64))
+        table["eligible"] = rule.eligible(table) if hasattr(rule, "eligible") else known
+        if self.refit is False and self.multimetric_:
+            return
+        self.best_index_ = int(rule(table))
+        self.best_params_ = table["params"][self.best_index_]
+        self.best_score_ = table[f"mean_test_{metric}"][self.best_index_]
+        by_agreement = self.decides_ == "agreement" and "gap" in table
+        self.certified_choice_ = is_certified(table, self.best_index_) if by_agreement else None
+
+    def _refit(self, base_estimator: Estimator, given: Given, callbacks: Callbacks) -> None:
+        X, y = given.samples[0], given.y_to_fit
+        # A clone that was made before the fits, so that no fit can have changed it.
+        self.best_estimator_ = with_parameters(base_estimator, self.best_params_)
+        part = callbacks.subtask("refit-with-best-params")
+        with part.passed_on_to(self.best_estimator_):
+            part.begin(X, y)
+            start = time.time()
+            self.best_estimator_.fit(X, y, **given.fit_params)
+            self.refit_time_ = time.time() - start
+            self.n_fits_ += 1
+        if hasattr(self.best_estimator_, "feature_names_in_"):
+            self.feature_names_in_ = self.best_estimator_.feature_names_in_
+        part.end(X, y)
+
+    def _refit_members(
+        self,
+        committee: PACommittee,
+        base_estimator: Estimator,
+        stacks: Stacks,
+        comparison: Comparison,
+        given: Given,
+        expected: Expected | None,
+        callbacks: Callbacks,
+    ) -> None:
+        """Fit the candidates that remain, and say what they score together."""
+        table, metric = self.cv_results_, first_metric(self, self.cv_results_)
+        if self.posterior_ is None:
+            raise ValueError(
+                f"refit: expected a candidate with a finite {metric!r} in all parts of the data "
+                "with a committee, got none."
+            )
+        start = time.time()
+        committee._gather(
+            self.posterior_,
+            table["params"],
+            base_estimator,
+            (given.samples[0], given.y_to_fit),
+            dict(given.fit_params),
+            comparison.splits,
+            metric=metric,
+            scorer=self.scorer_,
+            n_jobs=self.n_jobs,
+            callbacks=callbacks,
+            temperatures=partial(temperatures, stacks, comparison, given),
+        )
+        self.refit_time_ = time.time() - start
+        self.n_fits_ += committee.n_fits_
+        # The committee is part of this search and does not hold it, too: both are saved together.
+        committee.search_, committee.warnings_ = None, self.warnings_
+        self.best_estimator_ = committee
+        if hasattr(committee, "feature_names_in_"):
+            self.feature_names_in_ = committee.feature_names_in_
+        vote = vote_of(committee, stacks, comparison, given)
+        self.committee_score_ = np.nan if vote is None else vote.mean_score(committee, given)
+        if expected is not None and vote is not None:
+            self.__dict__.update(expected.attributes_of_committee(vote))
+
+    def _mapped(self, of_model: Any) -> Any:
+        return of_model(self.best_estimator_, self.best_index_)
+
+    def score(self, X: Rows, y: Labels | None = None, **params: Any) -> float:
+        """Return the score of the refitted model, by the metric that is the score.
+
+        Parameters
+        ----------
+        X : array-like of n rows
+        y : array-like of shape (n,)
+        **params : dict
+            Passed on to the scorer, as in GridSearchCV.
+
+        Returns
+        -------
+        float
+        """
+        if hasattr(self, "best_estimator_") and hasattr(self.best_estimator_, "posterior_"):
+            committee: Any = self.best_estimator_
+            return float(committee.score(X, y, **params))
+        scored = copy(self)
+        if getattr(self, "multimetric_", False):  # BaseSearchCV takes the metric's name from refit
+            scored.refit = first_metric(self, self.cv_results_)
+        return float(BaseSearchCV.score(scored, X, y, **params))
+
+    def _check_refit_for_multimetric(self, scores: Any) -> None:
+        """Take what `check_given` has let pass: a rule, a committee, or the name of a metric."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = False  # class scores are gathered as numpy arrays
+        return tags
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Get metadata routing of this search.
+
+        Returns
+        -------
+        sklearn.utils.metadata_routing.MetadataRouter
+        """
+        router = MetadataRouter(owner=self).add_self_request(self)
+        to_fit = MethodMapping().add(caller="fit", callee="fit")
+        router.add(estimator=self.estimator, method_mapping=to_fit)
+        to_score = MethodMapping().add(caller="score", callee="score")
+        to_score.add(caller="fit", callee="score")
+        router.add(scorer=self._get_scorers()[0], method_mapping=to_score)
+        splitters: Any = self.cv if is_sequence_of_splitters(self.cv) else [self.cv]
+        to_split = MethodMapping().add(caller="fit", callee="split")
+        for i, splitter in enumerate(splitters):
+            router.add(**{f"splitter{i or ''}": splitter}, method_mapping=to_split)
+        return router
 
 
 @dataclass(eq=False, repr=False)
@@ -20,8 +410,8 @@ class PASearchCV(BasePASearch):
     It has the interface of `sklearn.model_selection.GridSearchCV`. With unlabelled objects
     that were measured at two sites (`paired`) the best candidate is the one with the highest
     expected score at the other site. Otherwise it is the one whose posteriors agree best,
-    among the candidates that are also accurate. The pairing decides what is compared: models
-    fitted to different parts of the data, environments, or views of the same rows.
+    among the candidates that are also accurate. What is compared follows from what ``fit`` is
+    given: models fitted to different parts of the data, environments, or views of the same rows.
 
     Parameters
     ----------
@@ -29,36 +419,16 @@ class PASearchCV(BasePASearch):
         A classifier, or with `paired` a regressor.
     param_grid : dict or list of dict
         As in GridSearchCV.
-    pairing : str, callable or object, default="repeated"
-        Which scores are compared. It follows from the data that ``fit`` is given:
-
-        - `environments`: one model scores test rows of different environments with equal
-          label; any number of environments. If splits hold out whole environments, the
-          model that has not seen its environment scores each row.
-        - `views`: one model scores each test row and its views, which show the row as
-          another environment would. The model has seen neither.
-        - `paired`: one model scores both measurements of unlabelled objects. The search
-          also estimates each candidate's score at the other site, and selects by it.
-          Regressors need these pairs.
-
-        If ``fit`` is given none of them:
+    pairing : {"repeated", "split-half"} or object, default="repeated"
+        What is compared if ``fit`` is given no `environments`, `views` or `paired`.
 
         - "repeated": two models, from two (or more) repetitions of cross-validation, score
           each row. By default each candidate is fitted 10 times, twice as often as in
           GridSearchCV. Expect about the accuracy of GridSearchCV's model, also under a shift.
         - "split-half": two models, fitted to the two halves of a split's training rows,
           score its test rows. Each model sees half of the rows, so scores are lower.
-
-        Models of "repeated" share training rows, and show about 0.6 of the disagreement of
-        models of disjoint samples; those of "split-half" have fewer rows, and show 1.3 of it.
-        For 13 classifiers and 100 rows of five data sets both ranked the candidates about equally
-        well (rank correlation of the agreement 0.78 and 0.72 with as many fits), and neither
-        chose better (docs/figures/stability.csv).
-
-        Or pass an object that makes the pairs:
-
         - a pairing of two samples, such as `pa_select.pairing.NearestPairing`: it pairs the
-          rows of every two `environments`.
+          rows of every two `environments`, which otherwise are paired by label.
         - an object with a method ``pairs(splits, X, y, *, environments, groups)`` that
           yields ``(split_a, rows_a, split_b, rows_b)``: row ``rows_a[i]``, scored by the
           model of split number ``split_a``, is compared with row ``rows_b[i]``, scored by
@@ -72,61 +442,41 @@ class PASearchCV(BasePASearch):
         and environment with `environments`; folds keep `groups` together. For "repeated", a
         splitter with a parameter ``shuffle`` is used a second time in another order. If no row
         is tested twice, "repeated" becomes "split-half", with a warning.
-    selection : str or callable, default="guarded"
-        The rule that chooses the best candidate. Except for "agreement", a rule chooses no
-        candidate whose score is less than 2 standard errors above the score of predictions that
-        ignore the features, unless no candidate is better; then it warns.
+    refit : bool, str, callable or PACommittee, default=True
+        What is fitted to all rows in the end, and by which rule it is chosen. Except for
+        "agreement", a rule chooses no candidate whose score is less than 2 standard errors above
+        the score of predictions that ignore the features, unless no candidate is better.
 
-        - "guarded": the best agreement among the candidates within 1 standard error of the
+        - True, "guarded": the best agreement among the candidates within 1 standard error of the
           best score. With `views` these are the candidates within 2 standard errors of the
           best score on the views' rows; with `paired` the rule is "expected".
-        - "agreement": the best agreement, whatever the score. This is for research: it may
-          choose a trivial candidate, and then warns.
+        - "agreement": the best agreement, whatever the score; it may choose a trivial candidate.
         - "score": the best score, as in GridSearchCV.
-        - "score_views": the best score on the rows of the views, which uses their labels;
-          needs `views` in ``fit``.
-        - "worst_environment": the best score in the candidate's worst environment, and of those
-          that tie the best score on all rows; needs `environments` in ``fit``.
-        - "new_site": the best lower end of the interval of the score at a new site, the column
-          ``new_site_low``; needs three or more `environments` that splits hold out as a whole, or
-          `paired` with as many sites. In our study it neither gained nor lost accuracy.
         - "expected": the best expected score at the other site, at the worst one of several;
           needs `paired` in ``fit``.
-        - a rule object, such as your own `GuardedSelection`, `within_one_standard_error` or a
-          `pa_select.model_selection.SelectionRule`; or a function ``cv_results -> index``.
-    refit : bool, str, callable or PACommittee, default=True
-        Whether to fit the best candidate to all rows. "committee": keep all candidates that the
-        data cannot tell apart, as `PACommittee` does; a `PACommittee` without a search sets its
-        options, such as ``PACommittee(members="folds")``. With several metrics, the name of the
-        metric that is the score, or ``PACommittee(metric=...)``. A callable is the rule, as in
-        GridSearchCV; then leave `selection` as it is.
+        - a function ``cv_results -> index``, as in GridSearchCV, such as
+          `pa_select.model_selection.GuardedSelection` with other options.
+        - "committee": all candidates that the data cannot tell apart, as `PACommittee` keeps them;
+          a `PACommittee` without a search sets its options.
+        - with several metrics, the name of the one that is the score, for "guarded".
+        - False: one is chosen, and none is fitted; with several metrics none is chosen.
     prior : {"marginal", "uniform"} or array-like of shape (n_classes,), default="marginal"
         Class prior of the agreement. Each fitted model has its own marginal prior; if one has
         fewer than five compared pairs for each class, all models share one, since few pairs
         would lower the agreement. With the uniform prior constant classifiers agree best.
-    n_jobs, pre_dispatch
-        As in GridSearchCV.
+    n_jobs, pre_dispatch, error_score
+        As in GridSearchCV. A candidate whose class scores are missing or cannot be compared has
+        no agreement, and the column ``error`` says why.
     verbose : int, default=0
         1: a line shows the progress of the fits. From 2 on each fit has lines as in GridSearchCV.
-    error_score : "raise" or float, default=nan
-        As in GridSearchCV. A candidate whose class scores are missing or cannot be compared,
-        such as nan, has no agreement: it is not eligible by it, the column "reason" says why,
-        and there is a warning. Other candidates are unaffected. "raise": an error that names
-        the candidate.
     random_state : int, RandomState instance or None, default=None
         Chooses the default folds and the pairs. None: always the same.
     device : {None, "auto", "cpu", "cuda"} or torch.device, default=None
         Where the agreement is computed.
-    tol : float, default=1e-6
-        Largest certified gap of the agreement in nats per pair. With the marginal prior
-        agreements are certified to 0.001 nats, and more exactly only where candidates contend:
-        see `certified_choice_`.
     memory : None, str, path or joblib.Memory, default=None
         Keeps the result of every finished (candidate, split), as the memory of a Pipeline keeps
-        its steps. If a search is killed and fitted again, it continues from there, with the same
+        its steps. If a search is stopped and fitted again, it continues from there, with the same
         results. Clear the folder after a change of code that the fits run.
-    return_fold_scores : bool, default=False
-        Keep the class scores of all models in ``fold_scores_``.
     adapter : None, "ridge" or estimator, default=None
         With `paired`: a regression that maps rows of the other site to rows like X, as
         `pa_select.SiteAdapter` does. Each candidate is judged with and without it, and the
@@ -134,70 +484,49 @@ class PASearchCV(BasePASearch):
         has not seen it. If the other site has other columns, candidates are judged with the
         adapter alone. Rows of the other site go to `best_adapted_`: ``predict`` and ``score`` of
         the search do not adapt them.
-    reference : {"ensemble", "self"} or fitted estimator, default="ensemble"
-        With `paired`: the posteriors, or predictions of regressors, that replace the unknown
-        labels. "ensemble": the mean over the candidates within 2 standard errors of the best
-        score; "self": the candidate's own. A model, such as the one in use today, must not
-        have been fitted to X; give it as a `sklearn.frozen.FrozenEstimator` if the search is
-        cloned.
 
     Attributes
     ----------
     cv_results_ : dict of ndarray
-        The columns of GridSearchCV, and for each candidate (nan if it failed):
+        The columns of GridSearchCV, and for each candidate (nan if it has no such value):
 
-        - ``agreement``, ``agreement_se``, ``rank_agreement``: agreement in nats per pair,
-          its standard error (which allows for pairs that share a row) and rank; for regressors
-          the mean `regression_agreement` over the splits, which decides nothing;
+        - ``agreement``, ``agreement_se``: agreement in nats per pair, and its standard error
+          (which allows for pairs that share a row); of regressors the mean
+          `regression_agreement` over the splits, which decides nothing;
         - ``agreement_uniform``: agreement with the uniform prior, the papers' metric (this and
-          the next four columns only for classifiers);
-        - ``beta``, ``agreement_rate``, ``gap``, ``n_pairs``: as in `PosteriorAgreement`;
-        - ``eligible``, ``reason``: whether the candidate could be chosen, and why, in words;
-        - ``not_told_apart``: whether it is eligible and its agreement, or its expected score if
-          that decides, does not differ significantly from the chosen candidate's (the p-value of
-          `compare` is at least 0.05). Among these prefer the most accurate or the simplest one.
-          Left out if something else decides;
+          ``beta``, ``gap`` and ``n_pairs``, as in `PosteriorAgreement`, only for classifiers);
+        - ``eligible``, ``error``: whether the candidate could be chosen, and the first error;
         - ``weight``: the posterior of the candidate in `posterior_`; left out if that is None;
-        - ``n_failed_splits``: in how many splits the fit failed;
         - ``se_test_<metric>``, ``chance_test_<metric>``: standard error of the mean score, from
           the out-of-fold rows (from the scores of the splits, if the metric needs more than the
           recorded predictions), and the best score of predictions that ignore the features. If
-          splits hold out whole environments, the error covers only the rows within them. Rows
-          of a group are not independent in it, unless the groups divide no environment;
-        - with views: ``mean_test_<metric>_views``, the score on the views' rows (the
-          control that uses the labels);
+          splits hold out whole environments, the error covers only the rows within them;
+        - with views: ``mean_test_<metric>_views``, the score on the views' rows, by the labels;
         - with environments: ``mean_test_<metric>_environment_<name>`` for each,
-          ``mean_test_<metric>_worst_environment`` and ``worst_environment_<metric>``.
-          An environment cannot be the worst one if it has fewer than 5 test rows, or if the
-          metric is not defined in it (such as the recall if no row is positive); a warning
-          names such environments. If the shares of the classes differ between environments, so
-          may a model's accuracies, also if it recognises each class equally often;
-          "balanced_accuracy" then does not differ;
+          ``mean_test_<metric>_worst_environment`` and ``worst_environment_<metric>``. If the
+          shares of the classes differ between environments, so may a model's accuracies, also if
+          it recognises each class equally often; "balanced_accuracy" then does not differ;
         - if splits hold out whole environments, at least three, or with pairs of at least three
           sites: ``new_site_low`` and ``new_site_high``, the 95 % interval of the score at a new
           site (`new_site_interval`); with several metrics ``new_site_low_<metric>`` and
-          ``new_site_high_<metric>``. Metrics whose scores are all between 0 and 1 are taken on
-          logits, with the rows of the sites, and losses on logarithms;
-        - with pairs: ``expected_<metric>``, the expected score at the other site
-          (``expected_score`` with a single metric), ``expected_<metric>_se``, its standard error
-          over the objects and the labelled rows (unless `reference` is "self", it includes how
-          wrong the posteriors are on these), ``expected_<metric>_se_pairs``, the part of it
-          that more pairs would make smaller (`plan_pairs`), ``rank_expected_<metric>``, and
-          ``disagreement``, the share of the objects whose two predicted classes differ (for
-          regressors the root mean squared difference of the two predictions). For the accuracy
-          and the usual regression errors, ``expected_<metric>_low`` and
-          ``expected_<metric>_high`` are a 95 % interval that holds even if the posteriors are
-          not calibrated. With an adapter, ``adapted`` says whether adapted rows have the higher
-          expected score; the columns named in this item then describe adapted rows. The agreement
-          is that of the rows as measured, unless the site has other columns.
-          ``expected_<metric>_as_measured`` and ``expected_<metric>_as_adapted`` are the two
-          values, for the metric that decides; the first one is nan if the site has other
-          columns. With several sites these columns describe the candidate's worst site,
-          ``worst_site``, and each has a version for every site, such as
+          ``new_site_high_<metric>``;
+        - with pairs: ``expected_<metric>``, the expected score at the other site,
+          ``expected_<metric>_se``, its standard error over the objects and the labelled rows,
+          which includes how wrong the posteriors are on these, ``expected_<metric>_se_pairs``,
+          the part of it that more pairs would make smaller (`plan_pairs`), and ``disagreement``,
+          the share of the objects whose two predicted classes differ (for regressors the root
+          mean squared difference of the two predictions). For the accuracy and the usual
+          regression errors, ``expected_<metric>_low`` and ``expected_<metric>_high`` are a 95 %
+          interval that holds even if the posteriors are not calibrated. With an adapter,
+          ``adapted`` says whether adapted rows have the higher expected score; the columns named
+          in this item then describe adapted rows. With several sites they describe the
+          candidate's worst site, ``worst_site``, and each has a version for every site, such as
           ``expected_score_<site>``.
     best_index_, best_params_, best_score_, best_estimator_ : int, dict, float, estimator
         As in GridSearchCV. With ``refit="committee"`` `best_estimator_` is the fitted
         `PACommittee`; the others describe the best single candidate.
+    decides_ : str
+        The metric or column of ``cv_results_`` that ranked the eligible candidates.
     posterior_ : CandidatePosterior or None
         How many candidates the data can tell apart, and the weight of each. The parts of the data
         that are compared are as in `candidate_posterior`; with `environments` each has the rows of
@@ -209,40 +538,30 @@ class PASearchCV(BasePASearch):
         member has no class scores, or the scorer looks at the features. Only with
         ``refit="committee"``.
     certified_choice_ : bool or None
-        Whether it is certified that no other eligible candidate has a higher agreement, except
-        for ties (`tol` and 1e-6 nats): the upper bounds, ``agreement + gap``, of the others do
-        not exceed the chosen candidate's agreement. None if the rule does not choose the best
-        agreement. It ignores sampling error; for that see ``not_told_apart`` and `compare`.
+        Whether it is certified that no other eligible candidate has a higher agreement: the upper
+        bounds, ``agreement + gap``, of the others do not exceed the chosen candidate's agreement.
+        None if the agreement does not decide. It ignores sampling error; for that see `compare`.
     best_adapted_ : estimator or dict
         The model to use at the other site: a pipeline of the fitted adapter and
         `best_estimator_` if adapted rows have the higher expected score, or else
         `best_estimator_`; in a committee so for each member. A dict with several sites. Only with
         `paired` and `refit`.
-    expected_score_ : float
-        The expected score of the chosen candidate, or of the committee. With an adapter it is the
-        score of `best_adapted_`. The best of many candidates looks a little better than it is.
-        Only with `paired`.
-    expected_score_se_ : float
-        Its standard error: report plus and minus 1.96 of it. Only with `paired`.
+    expected_score_, expected_score_se_ : float
+        The expected score of the chosen candidate, or of the committee, and its standard error:
+        report plus and minus 1.96 of it. With an adapter it is the score of `best_adapted_`. The
+        best of many candidates looks a little better than it is. Only with `paired`.
     expected_interval_ : tuple of float or None
         Its 95 % interval (low, high) of the accuracy, or of the (root) mean
         squared or mean absolute error; None for other metrics. Only with `paired`.
     n_objects_ : int or dict
         Number of different paired objects; by site if there are several. Only with `paired`.
     warnings_ : list of str
-        What the last ``fit`` warned about, except for the advice that is given once.
+        What the last ``fit`` warned about.
     agreement_terms_ : ndarray of shape (n_candidates, n_pairs)
         Agreement of every pair at the candidate's inverse temperature; only for classifiers.
     pairing_ : str or object
         What was compared: "environments", "views" or "paired", if ``fit`` was given them; or
         else "repeated", "split-half" or the object that made the pairs.
-    fold_scores_ : list of list of dict
-        For each candidate and split, the class scores of the rows in ``fold_rows_`` by
-        sample (0 is X; then come the views, or for each site the rows of a, of b and the adapted
-        rows). Only with `return_fold_scores`.
-    fold_rows_ : list of dict
-        For each split, the rows of each sample that its model scored. Only with
-        `return_fold_scores`.
     n_fits_ : int
         Number of fits: candidates times splits, and one for each refitted model. It includes the
         fits whose results were found in `memory`.
@@ -260,20 +579,9 @@ class PASearchCV(BasePASearch):
     -----
     The pairs of all folds are one problem with one inverse temperature; a maximum for each
     fold would be biased upwards. A class that a model has not seen gets the row's lowest
-    score.
-
-    The expected score is the cross-validated score plus the change that the pairs predict. For
-    the accuracy this is the mean, over the pairs, of the probability that the prediction for
-    the row of b is right, minus the probability that the prediction for the row of a is right.
-    These probabilities are posteriors on the row of a, calibrated on out-of-fold rows.
-    `pa_select.expected_score` states the assumptions. Unless `reference` is "self", the
-    cross-validated scores are first shrunk (empirical Bayes) towards the scores that these
-    probabilities predict. Otherwise the best of many candidates looks better than it is.
-
-    Agreement measures stability, not truth, so only candidates whose score is close to the
-    best score are eligible, except with pairs. Without pairs, or views of the
-    expected shift, expect about the accuracy of GridSearchCV's model: in our studies the mean
-    gain was within half a point of 0.
+    score. Agreement measures stability, not truth, so only candidates whose score is close to the
+    best score are eligible, except with pairs. The page :doc:`/paired` says what the expected
+    score is, and what it assumes.
 
     References
     ----------
@@ -295,10 +603,8 @@ class PASearchCV(BasePASearch):
     {'logisticregression__C': 0.01}
     >>> search.cv_results_["agreement"].round(2)
     array([0.01, 1.09, 1.05, 1.04])
-    >>> search.cv_results_["reason"][0]
-    'not eligible: score 0.399 is below 0.9709, the best (0.983) less 1 standard error'
-    >>> search.n_fits_  # 4 candidates, 10 splits, and the refit
-    41
+    >>> search.cv_results_["eligible"]
+    array([False,  True,  True,  True])
 
     With wines measured on another instrument, too, which nobody tasted:
 
@@ -339,9 +645,9 @@ class PARandomizedSearchCV(BasePASearch):
     random_state : int, RandomState instance or None, default=None
         Draws the candidates, and chooses the folds and pairs as in `PASearchCV`. None draws
         other candidates each time.
-    pairing, scoring, cv, selection, refit, prior, n_jobs, pre_dispatch, verbose
+    pairing, scoring, cv, refit, prior, n_jobs, pre_dispatch, verbose, error_score, device
         As in `PASearchCV`.
-    error_score, device, tol, memory, return_fold_scores, adapter, reference
+    memory, adapter
         As in `PASearchCV`.
 
     See Also

@@ -11,11 +11,10 @@ import numpy as np
 from sklearn.base import is_regressor
 
 from pa_select._version import __version__
-from pa_select.model_selection.choice import what_decides
-from pa_select.model_selection.committee import PACommittee
-from pa_select.model_selection.results_table import (
+from pa_select.model_selection.rules import cv_results_of, decides, first_metric, new_site_names
+from pa_select.model_selection.summary import (
     LEAST_NATS,
-    class_of_all,
+    class_name,
     column_in_words,
     error_column,
     in_digits,
@@ -24,11 +23,6 @@ from pa_select.model_selection.results_table import (
     some_names,
     table_of_candidates,
     with_error,
-)
-from pa_select.model_selection.table_columns import (
-    cv_results_of,
-    first_metric,
-    new_site_interval_of,
 )
 from pa_select.utils.html import visible
 from pa_select.utils.typing import Mask, Search
@@ -111,13 +105,13 @@ class _Page:
         self.has_pairs = self.expected in self.table
         self.where = f"the {'worst ' * ('worst_site' in self.table)}other site"
         self.at_home = " at the site of the labelled rows" if self.has_pairs else ""
-        self.decides = what_decides(search)
+        self.decides = decides(search)
         self.by_agreement = self.decides.startswith("agreement")
         n = len(self.names)
         self.eligible: Mask = np.asarray(self.table.get("eligible", np.ones(n)), dtype=bool)
         self.chosen: int | None = getattr(search, "best_index_", None)
         best = getattr(search, "best_estimator_", None)
-        self.committee = best if isinstance(best, PACommittee) else None
+        self.committee = best if hasattr(best, "posterior_") else None
 
     def filled(self) -> str:
         title = f"Which model for {self.where}?" if self.has_pairs else "Which model?"
@@ -140,10 +134,10 @@ class _Page:
 
     def _answer(self) -> str:
         """Return a sentence of HTML that says what to use."""
-        search, params = self.search, self.table["params"]
+        search = self.search
         if self.chosen is None:
             return "With several metrics and <code>refit=False</code> nothing is chosen."
-        name, of_class = self.names[self.chosen], class_of_all(search.estimator, params)
+        name, of_class = self.names[self.chosen], class_name(search.estimator)
         # "max_depth=3" alone does not say what was fitted.
         name = name if name.startswith(of_class) else f"{of_class} with {name}"
         name = f"<strong>{escape(name)}</strong>"
@@ -160,13 +154,11 @@ class _Page:
         """Say what is known of the choice, what matters most first."""
         if self.chosen is None:
             return
-        search, n = self.search, len(self.names)
+        search = self.search
         # Wrong pairs make all numbers wrong, so that this is not left for the end.
         if warned := len(search.warnings_):
             what = "a warning" if warned == 1 else f"{warned} warnings"
             yield f"The search gave {what}: first read what to be careful about."
-        if n < search._n_planned:
-            yield f"Interrupted after {n} of {search._n_planned} candidates."
         if self.committee is not None:
             # Without votes in every split the attributes describe the chosen candidate.
             if np.isfinite(search.committee_score_):
@@ -200,14 +192,7 @@ class _Page:
         agreement, error = (self._number(f"agreement{x}", chosen) for x in ("", "_se"))
         if not self.has_pairs and np.isfinite(agreement):
             said = f"is {with_error(agreement, error)} nats per pair; more is more stable"
-            if only := self.search._only_class:
-                said = f"says nothing: only rows of class {only} are compared"
             yield f"Its agreement {said}."
-        alike = np.flatnonzero(self.summary.get("not_told_apart", False))
-        if len(alike):
-            what = "agreement" if self.by_agreement else f"expected {self.words}"
-            names = some_names(self.summary.index[alike])
-            yield f"Its {what} cannot be told from that of {names}."
 
     def _expected(self, value: float, error: float, ends: Sequence[float] | None) -> str:
         """Say what a score is expected to be, and where it is if the posteriors are wrong."""
@@ -239,7 +224,7 @@ class _Page:
             listed = [f"{x} {in_digits(self.sign * scores[x])}" for x in order[:_LISTED]]
             listed += [f"{len(order) - _LISTED} more"] * (len(order) > _LISTED)
             yield f"In each environment, the worst first: {', '.join(listed)}."
-        low, high = new_site_interval_of(self.table, self.metric, chosen)
+        low, high = (self._number(name, chosen) for name in new_site_names(self.metric))
         if np.isfinite([low, high]).all():
             ends = self._range(low, high, (high - low) / 3.92)
             yield f"At a new site like these it is {ends} (95 % interval)."
@@ -248,7 +233,7 @@ class _Page:
 
     def _cautions(self) -> Iterator[str]:
         yield from self.search.warnings_
-        if not self.search._shows_elsewhere:
+        if self.search.pairing_ in ("repeated", "split-half"):
             yield "The search saw no rows from elsewhere, where the model may be worse."
         if "new_site_low" in self.table:
             yield "At a new site it may be worse than its interval if sites drift, as years do."

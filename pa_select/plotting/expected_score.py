@@ -8,12 +8,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from pa_select.model_selection.results_table import (
+from pa_select.model_selection.rules import column, cv_results_of, first_metric
+from pa_select.model_selection.summary import (
     candidate_names,
     metric_in_words,
     sites_of,
 )
-from pa_select.model_selection.table_columns import cv_results_of, first_metric, scores_and_errors
 from pa_select.plotting.axes import (
     GREY,
     Display,
@@ -240,7 +240,7 @@ def _of_search(search: Search, site: str | None) -> dict[str, Any]:
     metric = first_metric(search, table)
     columns = _columns(table, metric, site)
     words = metric_in_words(metric, getattr(search, "scoring", None))
-    claimed, _ = scores_and_errors(table, metric)
+    claimed = column(table, metric)
     # Of other metrics only errors of regressors have intervals; they are negative.
     if words == "score" and "low" in columns and np.nanmin(claimed, initial=0) >= 0:
         words = "accuracy"

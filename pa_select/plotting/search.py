@@ -9,20 +9,15 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import is_regressor
 
-from pa_select.model_selection.choice import rule_of
-from pa_select.model_selection.results_table import (
-    LEAST_NATS,
-    candidate_names,
-    metric_in_words,
-)
-from pa_select.model_selection.table_columns import (
+from pa_select.model_selection.rules import (
     column,
     cv_results_of,
+    decides,
+    errors_of,
     first_metric,
     new_site_names,
-    recorded_errors,
-    scores_and_errors,
 )
+from pa_select.model_selection.summary import LEAST_NATS, candidate_names, metric_in_words
 from pa_select.plotting.axes import (
     AGREEMENT,
     GREY,
@@ -33,6 +28,7 @@ from pa_select.plotting.axes import (
 )
 from pa_select.utils.typing import Axes, Floats, Labels, Line, Mask, Search, Vector
 
+_MEAN = "mean_test_"
 # Opacity of the error bars.
 _ALPHA = 0.7
 # Area of the discs of all weights together, in square points, and their opacity.
@@ -148,21 +144,28 @@ class PASearchDisplay(Display):
         """
         pyplot()
         table = cv_results_of(result, "result")
-        rule, metric = rule_of(result, table), first_metric(result, table)
-        scoring = getattr(result, "scoring", None)
-        name = rule.decides if rule.by_agreement else "agreement"
-        value, value_name = column(table, name, "result"), AGREEMENT
-        score, error = scores_and_errors(table, rule.score)
+        metric, name = first_metric(result, table), decides(result)
+        scoring, of_score = getattr(result, "scoring", None), metric
+        if hasattr(result.refit, "decides"):  # a rule of the user
+            of_score = getattr(result.refit, "score", metric)
+        expected = f"expected_{metric}"
+        if name == expected or is_regressor(result.estimator):
+            name, value_name = expected, f"expected {metric_in_words(metric, scoring)}"
+            value_name += " at the other site"
+        else:
+            name = "agreement" if name == f"mean_test_{of_score}" else name.removeprefix(_MEAN)
+            value_name = AGREEMENT
+        value = column(table, name)
+        score, error = column(table, of_score), errors_of(table, of_score)
+        eligible = np.isfinite(score) & np.isfinite(value)
         if "eligible" in table:
-            eligible = table["eligible"]
-        else:  # a rule that is only a function does not know what it needs
-            known = np.isfinite(score) & np.isfinite(value)
-            eligible = rule.explain(table).eligible & known
-        if rule.decides == f"expected_{metric}" or is_regressor(result.estimator):
-            name = f"expected_{metric}"
-            value = table[name]
-            value_name = f"expected {metric_in_words(metric, scoring)} at the other site"
-        low, high = new_site_names(rule.score)
+            eligible = np.asarray(table["eligible"], dtype=bool)
+        elif hasattr(result.refit, "eligible"):  # in a search of scikit-learn
+            eligible = result.refit.eligible(table)
+        guard = np.nan
+        if value_name == AGREEMENT and eligible.any() and not eligible.all():
+            guard = float(score[eligible].min())
+        low, high = new_site_names(of_score)
         return cls(
             score=score,
             score_error=error,
@@ -172,8 +175,8 @@ class PASearchDisplay(Display):
             eligible=np.asarray(eligible),
             names=candidate_names(table["params"], getattr(result, "estimator", None)),
             best_index=getattr(result, "best_index_", None),
-            threshold=rule.threshold(table),
-            score_name=metric_in_words(rule.score, scoring),
+            threshold=guard,
+            score_name=metric_in_words(of_score, scoring),
             new_site_low=table.get(low),
             new_site_high=table.get(high),
             weights=table.get("weight"),
@@ -305,7 +308,7 @@ class PASearchDisplay(Display):
 def _error_of(table: dict[str, Any], name: str) -> Floats | None:
     """Return the standard errors of what decides, or None if the search has none."""
     if f"mean_test_{name}" in table:
-        return recorded_errors(table, name)
+        return errors_of(table, name)
     error = table.get(f"{name}_se")
     return None if error is None else np.nan_to_num(np.asarray(error, dtype=np.float64))
 

@@ -203,6 +203,36 @@ def interval_of_new_site(
     return _of_rates(scores, sizes, scale, tail)
 
 
+def interval_of_sites(
+    scores: Floats, sizes: Floats, of_regressors: bool
+) -> tuple[Floats, Floats] | None:
+    """Return the ends of the interval of each candidate from scores, (n_sites, n_candidates).
+
+    Sites without a score of any candidate are left out, such as those that lack a class.
+    Candidates that lack a score at one of the others have nan. None if fewer than three sites are
+    left.
+    """
+    known = np.isfinite(scores).any(axis=1)
+    if known.sum() < FEWEST_SITES:
+        return None
+    scores = scores[known]
+    # The numbers of rows give the error of a rate, and of no other score.
+    scale = _scale_of(scores[np.isfinite(scores)], of_regressors)
+    return interval_of_new_site(scores.T, sizes[known] if scale.is_rate else None, scale)
+
+
+def _scale_of(scores: Floats, of_regressors: bool) -> Scale:
+    """Guess the bounds of a metric from the scores of all candidates at all sites."""
+    lowest, highest = scores.min(), scores.max()
+    if highest <= 0 and lowest < 0:  # losses and errors have a minus sign
+        return Scale(-math.inf, 0.0)
+    if of_regressors:
+        return Scale(-math.inf, 1.0 if highest <= 1 else math.inf)
+    if lowest >= -1 and highest <= 1:
+        return Scale(0.0 if lowest >= 0 else -1.0, 1.0)
+    return Scale(-math.inf, math.inf)
+
+
 def _of_scores(scores: Floats, scale: Scale, tail: float) -> tuple[Floats, Floats]:
     """Return the interval if nothing is known of the sites' rows."""
     # Imported here: scipy would slow the command line.

@@ -346,18 +346,15 @@ class Engine:
         for name, scorer in self.scorers.items():
             # What is wrong with the stand-ins at the first site may be wrong at the other one.
             errors = np.hypot(self.validation[name][1], shrunk[name].misfit)
-            # The change that counts, and with an adapter those of rows as measured and adapted.
-            by_rows = list(zip(*(of_model[name] for of_model in changes), strict=True)) or [()]
-            for end, of_models in zip(("", "_as_measured", "_as_adapted"), by_rows, strict=False):
-                totals = [
-                    self.task.in_range(scorer, score + change.score)
-                    for score, change in zip(shrunk[name].scores, of_models, strict=True)
-                ]
-                columns[f"expected_{name}{end}"] = np.array(totals)
-                if not end:
-                    of_changes = [change.standard_error for change in of_models]
-                    columns[f"expected_{name}_se"] = np.hypot(errors, of_changes)
-                    columns[f"expected_{name}_se_pairs"] = np.array(of_changes)
+            changed = [of_model[name][0] for of_model in changes]
+            totals = [
+                self.task.in_range(scorer, score + change.score)
+                for score, change in zip(shrunk[name].scores, changed, strict=True)
+            ]
+            of_changes = [change.standard_error for change in changed]
+            columns[f"expected_{name}"] = np.array(totals)
+            columns[f"expected_{name}_se"] = np.hypot(errors, of_changes)
+            columns[f"expected_{name}_se_pairs"] = np.array(of_changes)
         return columns
 
     def _limits(

@@ -1,0 +1,302 @@
+"""What the candidates of a search are expected to score at the sites where nobody labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from sklearn.pipeline import make_pipeline
+
+from pa_select.model_selection.columns import new_site_columns
+from pa_select.model_selection.comparison import Comparison
+from pa_select.model_selection.data import Given, Site
+from pa_select.model_selection.rules import column, errors_of, split_scores_of
+from pa_select.scores.candidate_posterior import (
+    CandidatePosterior,
+    halves_of,
+    pairs_of_parts,
+    posterior_of_parts,
+    scores_of_changes,
+)
+from pa_select.scores.precomputed import Stacks, response_methods
+from pa_select.utils.messages import warn_caller
+from pa_select.utils.typing import Floats, Ints, Mask
+
+if TYPE_CHECKING:
+    from pa_select.model_selection.committee_vote import CommitteeVote
+    from pa_select.two_sites.engine import Engine
+    from pa_select.two_sites.score_of_units import Differences
+
+#: Takes a function of a fitted model and its candidate's number, which maps the model, and
+#: returns what a search predicts with, its model or models mapped.
+Mapped: TypeAlias = Callable[[Callable[[Any, int], Any]], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Expected:
+    """What the candidates of a search are expected to score at each of its sites."""
+
+    #: The columns of ``cv_results_``, and the table that has them, too.
+    columns: Mapping[str, Any]
+    table: Mapping[str, Any]
+    metric: str
+    sites: Sequence[Site]
+    given: Given
+    engine: Engine
+    #: The candidates that have all scores, and what is expected of them at each site.
+    candidates: Ints
+    found: Sequence[Any]
+
+    def scores_of_parts(self, folds: Sequence[Ints]) -> tuple[Floats, Floats]:
+        """Return the expected scores from parts of the rows and of the pairs, for all candidates.
+
+        A part is one of `pairs_of_parts` with half of the objects; see `scores_of_changes`.
+        """
+        expected = np.asarray(self.columns[f"expected_{self.metric}"])
+        scores = split_scores_of(self.table, self.metric)
+        at_worst, every = self._worst, np.arange(len(expected))
+        n_units = [found.contributions.shape[1] for found in self.found]
+
+        def at_sites(values: Iterable[Floats]) -> Floats:
+            """Return each candidate's value at its worst site; nan for those without scores."""
+            of_all = np.full((len(self.sites), len(expected)), np.nan)
+            for row, of_known in zip(of_all, values, strict=True):
+                row[self.candidates] = of_known
+            return of_all[at_worst, every]
+
+        believed = at_sites(found.believed for found in self.found)
+        of_rows = believed * (scores - scores.mean(axis=0))
+
+        def of_pairs(masks: Sequence[Mask]) -> Floats:
+            return at_sites(
+                found.change_by(mask) for found, mask in zip(self.found, masks, strict=True)
+            )
+
+        # A part has the same objects at all sites, if the sites share them.
+        by_site = zip(*(halves_of(n, self.given.seed) for n in n_units), strict=True)
+        halves = [[of_pairs(masks) for masks in zip(*both, strict=True)] for both in by_site]
+        return scores_of_changes(folds, expected, of_rows, halves, self.given.of_regressors)
+
+    @property
+    def _worst(self) -> Ints:
+        """The position of each candidate's worst site."""
+        if "worst_site" not in self.columns:
+            return np.zeros(len(self.columns["disagreement"]), dtype=np.intp)
+        names = [site.name for site in self.sites]
+        return np.array([names.index(name) for name in self.columns["worst_site"]])
+
+    def differences(self) -> dict[str, Differences]:
+        """Return the differences between expected scores: at "", the worst sites, and by site."""
+        worst, known = self._worst, self.candidates
+        places = {"": worst} | {
+            site.name: np.full_like(worst, i) for i, site in enumerate(self.sites) if site.name
+        }
+        return {
+            name: self.engine.differences(self.found, at[known]).among(known, len(worst))
+            for name, at in places.items()
+        }
+
+    def attributes_of_choice(self, chosen: int) -> dict[str, Any]:
+        """Return what the chosen candidate is expected to score; warn if this is in doubt."""
+        from pa_select.two_sites.classification import doubt_of_lapses
+
+        if chosen in self.candidates:
+            lapses = self.engine.lapses(int(np.searchsorted(self.candidates, chosen)))
+            for message in doubt_of_lapses(
+                lapses, len(np.unique(self.engine.labelled.tested)), "X"
+            ):
+                warn_caller(message)
+        methods = map(response_methods, self.given.scorers.values())
+        disagreement = self.columns["disagreement"]
+        known = disagreement[np.isfinite(disagreement)]
+        # Metrics of scores may differ where the predicted classes do not, and so may adapted rows.
+        if (
+            all(of_metric in ([], ["predict"]) for of_metric in methods)
+            and len(known)
+            and not known.any()
+            and not np.any(self.columns.get("adapted", False))
+        ):
+            warn_caller(
+                "No candidate predicts another class or number for any of the paired objects: the "
+                "pairs do not show a difference between the sites that matters, and the score "
+                "decides."
+            )
+        by_site = {site.name: site.n_pairs for site in self.sites}
+        n_objects: Any = by_site.get("", by_site)
+        return _attributes_of(self.columns, self.metric, chosen) | {"n_objects_": n_objects}
+
+    def attributes_of_committee(self, vote: CommitteeVote) -> dict[str, Any]:
+        """Return what a committee is expected to score.
+
+        It is one more model of the engine. Its members predict the rows of each site as they are
+        judged: as measured, or adapted. A single member whose temperature changes no score is
+        expected to score what it scores alone.
+        """
+        weights = {name: self.given.score_weight(name) for name in self.given.scorers}
+        scorers = self.given.scorers
+        # Its votes are its only member's, so that its estimate is that candidate's, too.
+        if len(vote.candidates) == 1:
+            member = int(vote.candidates[0])
+            votes = vote.scores(scorers[self.metric], self.metric, weights[self.metric])
+            if np.allclose(votes, split_scores_of(self.table, self.metric)[:, member]):
+                return _attributes_of(self.columns, self.metric, member)
+        n, validation = len(vote.stacks), {}
+        with_vote = self.engine.with_models(vote, self.engine.validation)
+        for name, (scores, errors) in self.engine.validation.items():
+            score = float(vote.scores(scorers[name], name, weights[name]).mean())
+            error = with_vote.error_of_score(name, n, score)
+            # As for every candidate: R2 is that of the rows of all folds together.
+            score = with_vote.validated(name, n, score)
+            validation[name] = np.append(scores, score), np.append(errors, error)
+        by_site = []
+        for site in self.sites:
+            adapted = site.b if site.adapted is None else site.adapted
+            shown = np.where(_is_adapted(site, self.table), adapted, site.b)
+            models = vote.as_judged({site.b: shown})
+            engine = self.engine.with_models(models, validation)
+            found = engine.at(site._replace(adapted=None, has_own_columns=False))
+            by_site.append({name: values[n:] for name, values in found.columns.items()})
+        # The worst site, as for the candidates.
+        expected = [columns[f"expected_{self.metric}"][0] for columns in by_site]
+        return _attributes_of(by_site[int(np.argmin(expected))], self.metric, 0)
+
+    def adapted_models(self, mapped: Mapped, adapter: Any) -> Any:
+        """Return what to use at the site: the fitted models, after an adapter where that helps.
+
+        A dict if the sites have names.
+        """
+        # Imported here: workers that fit and score do not need torch.
+        from pa_select.two_sites.site_adapter import SiteAdapter
+
+        by_site, samples = {}, self.given.samples
+        for site in self.sites:
+            helped, learnt = _is_adapted(site, self.table), None
+            # Nothing is learnt that no candidate uses.
+            if helped.any():
+                learnt = SiteAdapter(adapter)._learn(samples[site.b], samples[site.a])
+
+            def adapted(
+                model: Any, candidate: int, helped: Mask = helped, learnt: Any = learnt
+            ) -> Any:
+                return make_pipeline(learnt, model) if helped[candidate] else model
+
+            by_site[site.name] = mapped(adapted)
+        return by_site if self.sites[0].name else by_site[""]
+
+
+def expected_at_sites(
+    stacks: Stacks,
+    table: Mapping[str, Any],
+    metric: str,
+    comparison: Comparison,
+    given: Given,
+) -> Expected:
+    """Compute the expected scores; `metric` decides about adapted rows and the worst site."""
+    from pa_select.two_sites.classification import Classification
+    from pa_select.two_sites.engine import Engine
+    from pa_select.two_sites.regression import Regression
+    from pa_select.two_sites.score_of_units import LabelledRows
+
+    rows = [np.unique(test) for _, test in comparison.splits]
+    #: The labelled rows, on which each split's model is scored.
+    labelled = LabelledRows(given.y, rows, given.groups, given.weight)
+    lowest = float(given.y[labelled.tested].min()) if given.of_regressors else 0.0
+    weights = {name: given.score_weight(name) for name in given.scorers}
+    known, n = stacks.candidates, stacks.n_candidates
+    # "raise" lets the first error through.
+    errors = None if isinstance(given.error_score, str) else list[str]()
+    engine = Engine(
+        Regression(lowest) if given.of_regressors else Classification(),
+        given.scorers,
+        labelled,
+        stacks,
+        {name: (column(table, name)[known], errors_of(table, name)[known]) for name in weights},
+        metric,
+        errors=errors,
+        score_weights={name: weight for name, weight in weights.items() if weight is not None},
+    )
+    found = [engine.at(site) for site in comparison.sites]
+    by_site = []
+    for site, expected in zip(comparison.sites, found, strict=True):
+        columns = {name: np.full(n, np.nan) for name in expected.columns}
+        for name, values in expected.columns.items():
+            columns[name][known] = values
+        if site.has_own_columns:
+            columns["adapted"] = np.ones(n)
+        by_site.append(columns)
+    if errors:
+        warn_caller(
+            f"{len(errors)} expected scores could not be computed and are nan. The "
+            f"first error: {errors[0]}"
+        )
+    joined = _joined(by_site, metric, comparison.sites, given)
+    of_all = {**table, **joined}
+    return Expected(joined, of_all, metric, comparison.sites, given, engine, known, found)
+
+
+def _joined(
+    by_site: list[dict[str, Floats]], metric: str, sites: Sequence[Site], given: Given
+) -> dict[str, Any]:
+    """Take each candidate's worst site; add the columns of every site if they have names."""
+    values = np.stack([columns[f"expected_{metric}"] for columns in by_site])
+    # A site without an expected score is never the worst one.
+    worst = np.where(np.isnan(values), np.inf, values).argmin(0)
+    candidates = np.arange(values.shape[1])
+    joined: dict[str, Any] = {
+        name: np.stack([columns[name] for columns in by_site])[worst, candidates]
+        for name in by_site[0]
+    }
+    if sites[0].name:
+        for site, columns in zip(sites, by_site, strict=True):
+            joined |= {f"{name}_{site.name}": value for name, value in columns.items()}
+        joined["worst_site"] = np.array([site.name for site in sites], dtype=object)[worst]
+        sizes = np.array([site.n_pairs for site in sites], dtype=np.float64)
+        for name in given.scorers:
+            at_sites = np.stack([columns[f"expected_{name}"] for columns in by_site])
+            options: Any = {"of_regressors": given.of_regressors}
+            joined |= new_site_columns(name, at_sites, sizes, **options)
+    for name in joined:
+        if name == "adapted" or name.startswith("adapted_"):
+            joined[name] = joined[name] == 1
+    return joined
+
+
+def _is_adapted(site: Site, table: Mapping[str, Any]) -> Mask:
+    """Return which candidates are judged by adapted rows of a site."""
+    if site.adapted is None:
+        return np.zeros(len(table["params"]), dtype=bool)
+    return np.asarray(table[f"adapted_{site.name}" if site.name else "adapted"], dtype=bool)
+
+
+def _attributes_of(table: Mapping[str, Any], metric: str, model: int) -> dict[str, Any]:
+    """Return the attributes of a search that say what a model is expected to score."""
+    expected, interval = f"expected_{metric}", None
+    if f"{expected}_low" in table:
+        interval = tuple(float(table[f"{expected}_{end}"][model]) for end in ("low", "high"))
+    return {
+        "expected_score_": float(table[expected][model]),
+        "expected_score_se_": float(table[f"{expected}_se"][model]),
+        "expected_interval_": interval,
+    }
+
+
+def posterior_of(
+    table: Mapping[str, Any],
+    metric: str,
+    comparison: Comparison,
+    given: Given,
+    expected: Expected | None,
+) -> CandidatePosterior | None:
+    """Compute the posterior over the candidates; None without disjoint parts, or scores."""
+    if not pairs_of_parts(comparison.folds, given.of_regressors):
+        return None
+    if expected is not None:
+        parts = expected.scores_of_parts(comparison.folds)
+    else:
+        parts = comparison.scores_of_parts(table, metric, given.seed)
+    # A metric may not be defined on any part.
+    if not len(parts[0]) or not np.isfinite(parts).all(axis=(0, 1)).any():
+        return None
+    return posterior_of_parts(*parts)

@@ -1,1 +1,0 @@
-"""The kinds of data that a search takes beside X and y."""
