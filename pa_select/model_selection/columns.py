@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from pa_select.model_selection.comparison import Comparison
-from pa_select.model_selection.data import SAMPLE_X, Given
-from pa_select.model_selection.rules import new_site_names
-from pa_select.model_selection.splits import n_disjoint
+from pa_select.model_selection.data import SAMPLE_X, Given, n_disjoint
+from pa_select.model_selection.rules import new_site_columns
 from pa_select.model_selection.work import Outcome, chance_scores
-from pa_select.scores.new_site import interval_of_sites
 from pa_select.scores.precomputed import RecordedRegressor, Stacks, row_numbers
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Floats, Ints, Prior
@@ -159,14 +157,6 @@ def _environment_columns(
         sizes = np.array([np.count_nonzero(tested == name) for name in distinct], dtype=np.float64)
         columns |= new_site_columns(metric, means, sizes, of_regressors=False)
     return columns
-
-
-def new_site_columns(
-    metric: str, scores: Floats, sizes: Floats, *, of_regressors: bool
-) -> dict[str, Floats]:
-    """Make the columns from the scores at the sites, (n_sites, n_candidates), and their rows."""
-    ends = interval_of_sites(scores, sizes, of_regressors)
-    return {} if ends is None else dict(zip(new_site_names(metric), ends, strict=True))
 
 
 def _standard_errors(

@@ -19,9 +19,10 @@ from pa_select.model_selection.data import (
     Site,
     Split,
     Task,
+    halves,
+    make_splits,
 )
 from pa_select.model_selection.rules import split_scores_of
-from pa_select.model_selection.splits import halves, make_splits
 from pa_select.pairing import pair_environments
 from pa_select.scores.candidate_posterior import halves_of, scores_of_halves, scores_of_pairs
 from pa_select.utils.messages import warn_caller

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from sklearn.pipeline import make_pipeline
 
-from pa_select.model_selection.columns import new_site_columns
 from pa_select.model_selection.comparison import Comparison
 from pa_select.model_selection.data import Given, Site
-from pa_select.model_selection.rules import column, errors_of, split_scores_of
+from pa_select.model_selection.rules import column, errors_of, new_site_columns, split_scores_of
 from pa_select.scores.candidate_posterior import (
     CandidatePosterior,
     halves_of,
