@@ -22,7 +22,7 @@ from pa_select.model_selection.committee import PACommittee
 from pa_select.model_selection.committee_vote import temperatures, vote_of
 from pa_select.model_selection.comparison import Comparison, compare
 from pa_select.model_selection.data import Given, is_sequence_of_splitters
-from pa_select.model_selection.expected import Expected, expected_at_sites, posterior_of
+from pa_select.model_selection.expected import expected_at_sites, posterior_of
 from pa_select.model_selection.rules import first_metric, is_certified, rule_of
 from pa_select.model_selection.summary import FittedSearchMixin
 from pa_select.model_selection.work import (
@@ -179,47 +179,38 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
         comparison = compare(given, self.cv, self.pairing, is_classifier(self.estimator))
         committee = self._committee(comparison, given)
         # Drawn once: a random state that is an object would draw others the next time.
-        candidates, base_estimator = list(self._candidates()), clone(self.estimator)
-        callbacks = self._begin(given)
-        outcomes = evaluate(
-            candidates,
-            base_estimator,
-            comparison.tasks(given),
-            given,
-            callbacks,
-            memory=self.memory,
-            n_jobs=self.n_jobs,
-            pre_dispatch=self.pre_dispatch,
-            verbose=self.verbose,
-        )
-        table, metric = self._scores(candidates, outcomes, given)
+        candidates, estimator = list(self._candidates()), clone(self.estimator)
+        callbacks, tasks = self._begin(given), comparison.tasks(given)
+        options = {"n_jobs": self.n_jobs, "pre_dispatch": self.pre_dispatch}
+        options |= {"memory": self.memory, "verbose": self.verbose}
+        outcomes = evaluate(candidates, estimator, tasks, given, callbacks, **options)
+
         stacks = Stacks(outcomes, comparison.scored_rows, given.labels)
+        table, metric = self._scores(candidates, outcomes, given)
         table |= score_columns(outcomes, stacks, comparison, given)
-        agreements = agreement_columns(
+        columns, self.agreement_terms_, self._pairs = agreement_columns(
             outcomes, stacks, comparison, given, self.prior, self.device
         )
-        table |= agreements.columns
-        self.agreement_terms_, self._pairs = agreements.terms, agreements.pairs
-        expected = None
-        if comparison.sites:
-            expected = expected_at_sites(stacks, table, metric, comparison, given)
-            table |= expected.columns
-        self._differences = {} if expected is None else expected.differences()
+        expected = expected_at_sites(stacks, table, metric, comparison, given)
+        table |= columns | expected.columns
+        self._differences = expected.differences()
         self.posterior_ = posterior_of(table, metric, comparison, given, expected)
         if self.posterior_ is not None:
             table["weight"] = self.posterior_.weights
         self.cv_results_, self.pairing_ = table, comparison.pairing
+
         self._choose(table, metric, comparison)
-        if expected is not None and hasattr(self, "best_index_"):
-            self.__dict__.update(expected.attributes_of_choice(self.best_index_))
+        self.__dict__ |= expected.attributes_of_choice(getattr(self, "best_index_", None))
         if committee is not None:
-            options = stacks, comparison, given, expected, callbacks
-            self._refit_members(committee, base_estimator, *options)
+            self._refit_members(committee, estimator, stacks, comparison, given, callbacks)
+            vote = vote_of(committee, stacks, comparison.scored_rows, comparison.splits, given)
+            self.committee_score_ = np.nan if vote is None else vote.mean_score(committee, given)
+            self.__dict__ |= expected.attributes_of_committee(vote)
         elif self.refit:
-            self._refit(base_estimator, given, callbacks)
-        if expected is not None and self.refit:
+            self._refit(estimator, given, callbacks)
+        if self.refit:
             mapped = self._mapped if committee is None else committee._mapped
-            self.best_adapted_ = expected.adapted_models(mapped, self.adapter)
+            self.__dict__ |= expected.attributes_of_refit(mapped, self.adapter)
         callbacks.end(given.samples[0], given.y_to_fit)
         return self
 
@@ -310,10 +301,9 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
         stacks: Stacks,
         comparison: Comparison,
         given: Given,
-        expected: Expected | None,
         callbacks: Callbacks,
     ) -> None:
-        """Fit the candidates that remain, and say what they score together."""
+        """Fit the candidates that remain."""
         table, metric = self.cv_results_, first_metric(self, self.cv_results_)
         if self.posterior_ is None:
             raise ValueError(
@@ -341,11 +331,6 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
         self.best_estimator_ = committee
         if hasattr(committee, "feature_names_in_"):
             self.feature_names_in_ = committee.feature_names_in_
-        scored = comparison.scored_rows
-        vote = vote_of(committee, stacks, scored, comparison.splits, given)
-        self.committee_score_ = np.nan if vote is None else vote.mean_score(committee, given)
-        if expected is not None and vote is not None:
-            self.__dict__.update(expected.attributes_of_committee(vote))
 
     def _mapped(self, of_model: Any) -> Any:
         return of_model(self.best_estimator_, self.best_index_)
