@@ -181,7 +181,7 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
         # Drawn once: a random state that is an object would draw others the next time.
         candidates, estimator = list(self._candidates()), clone(self.estimator)
         callbacks, tasks = self._begin(given), comparison.tasks(given)
-        options = {"n_jobs": self.n_jobs, "pre_dispatch": self.pre_dispatch}
+        options: dict[str, Any] = {"n_jobs": self.n_jobs, "pre_dispatch": self.pre_dispatch}
         options |= {"memory": self.memory, "verbose": self.verbose}
         outcomes = evaluate(candidates, estimator, tasks, given, callbacks, **options)
 
