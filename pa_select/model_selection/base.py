@@ -23,7 +23,7 @@ from pa_select.model_selection.committee_vote import temperatures, vote_of
 from pa_select.model_selection.comparison import Comparison, compare
 from pa_select.model_selection.data import Given, is_sequence_of_splitters
 from pa_select.model_selection.expected import expected_at_sites, posterior_of
-from pa_select.model_selection.rules import first_metric, is_certified, rule_of
+from pa_select.model_selection.rules import RULES, first_metric, is_certified, rule_of
 from pa_select.model_selection.summary import FittedSearchMixin
 from pa_select.model_selection.work import (
     Outcome,
@@ -63,6 +63,8 @@ from pa_select.utils.typing import (
 
 #: What ``pairing`` may be.
 Pairing: TypeAlias = Literal["repeated", "split-half"] | HasPairs
+# What `refit` may be beside the names of metrics.
+_WORDS = (*RULES, "committee")
 
 
 @dataclass(eq=False, repr=False)
@@ -250,6 +252,8 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
             _insert_error_scores(flat, self.error_score)
         warn_of_missing_scores(outcomes)
         self.multimetric_ = isinstance(outcomes[0][0].test_scores, dict)
+        if self.multimetric_ and callable(self.scoring):
+            self._check_refit_for_multimetric(outcomes[0][0].test_scores)
         self.scorer_ = given.scorers if self.multimetric_ and not callable(self.scoring) else None
         self.scorer_ = self.scorer_ or given.scorer
         self.n_splits_, self.n_fits_ = len(outcomes[0]), len(flat)
@@ -358,7 +362,9 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
         return float(BaseSearchCV.score(scored, X, y, **params))
 
     def _check_refit_for_multimetric(self, scores: Any) -> None:
-        """Take what `check_given` has let pass: a rule, a committee, or the name of a metric."""
+        # Of a rule or a committee the first metric is the score, unless it names another one.
+        if self.refit is True or (isinstance(self.refit, str) and self.refit not in _WORDS):
+            super()._check_refit_for_multimetric(scores)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -68,7 +68,8 @@ class PASearchCV(BasePASearch):
           `pa_select.model_selection.GuardedSelection` with other options.
         - "committee": all candidates that the data cannot tell apart, as `PACommittee` keeps them;
           a `PACommittee` without a search sets its options.
-        - with several metrics, the name of the one that is the score, for "guarded".
+        - with several metrics, the name of the one that is the score, for "guarded"; of the other
+          rules the first metric is the score.
         - False: one is chosen, and none is fitted; with several metrics none is chosen.
     prior : {"marginal", "uniform"} or array-like of shape (n_classes,), default="marginal"
         Class prior of the agreement. Each fitted model has its own marginal prior; if one has
