@@ -7,6 +7,7 @@ from pa_select.agreement import pa_kernel as pa_kernel
 from pa_select.agreement import posterior_agreement as posterior_agreement
 from pa_select.agreement import regression_agreement as regression_agreement
 from pa_select.model_selection import CandidatePosterior as CandidatePosterior
+from pa_select.model_selection import FewLabels as FewLabels
 from pa_select.model_selection import PACommittee as PACommittee
 from pa_select.model_selection import PARandomizedSearchCV as PARandomizedSearchCV
 from pa_select.model_selection import PASearchCV as PASearchCV

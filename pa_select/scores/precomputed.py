@@ -15,7 +15,7 @@ from sklearn.metrics import brier_score_loss, log_loss
 from sklearn.utils.metaestimators import available_if
 
 from pa_select.scores.class_scores import align_classes, class_scores
-from pa_select.utils.arrays import as_numpy
+from pa_select.utils.arrays import as_matrix, as_numpy, check_values, look_like_probabilities
 from pa_select.utils.estimators import is_instance, unwrapped
 from pa_select.utils.typing import Array, Floats, Ints, Predictor, Rows, Scorer
 
@@ -102,6 +102,21 @@ class RecordedClassifier(ClassifierMixin, _KnownPredictions):
         *_, final = unwrapped(estimator)
         scores = np.ascontiguousarray(scores[:, order])
         return cls(classes[order], scores, *known, type(final).__name__)
+
+    @classmethod
+    def of_scores(cls, scores: Any, name: str) -> RecordedClassifier:
+        """Record class scores; a DataFrame's columns are classes, those of others 0, 1, ..."""
+        matrix = as_matrix(scores, name).astype(np.float64)
+        check_values(matrix, name)
+        if look_like_probabilities(matrix)[0]:
+            raise ValueError(
+                f"{name}: expected logits or log-probabilities, got rows that sum to 1. Convert "
+                "probabilities with pa_select.scores.log_probabilities."
+            )
+        classes = np.asarray(getattr(scores, "columns", np.arange(matrix.shape[1])))
+        order = np.argsort(classes)
+        matrix, classes = np.ascontiguousarray(matrix[:, order]), classes[order]
+        return cls(classes, matrix, classes[matrix.argmax(axis=1)])
 
     def with_classes(self, classes: Array) -> RecordedClassifier:
         """Return it with the columns of these classes, among which its own are.
