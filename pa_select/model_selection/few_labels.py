@@ -161,18 +161,16 @@ class FewLabels(BaseEstimator):
         free = set(range(self._said.shape[1])) - set(self.rows_.tolist())
         if drawn == "asked" and sorted(numbers) != sorted(self._asked):
             raise ValueError(
-                f"rows: expected all rows that `ask` returned, {list(self._asked)}, got {numbers}: "
-                "the accuracies need a label of each."
+                f"rows: expected all rows that `ask` returned, {list(self._asked)}, got {numbers}."
             )
         if drawn != "asked" and (self._asked or sorted(free & {*numbers}) != sorted(numbers)):
             raise ValueError(
-                "rows: expected unlabelled rows, each once, and no rows that `ask` returned and "
-                f"`tell` has no labels of, got {numbers}."
+                f"rows: expected each row once, without a label and not asked for, got {numbers}."
             )
         if drawn == "chosen" and np.isfinite(self._probabilities).any():
             raise ValueError("drawn: expected 'chosen' before all others, got it after them.")
         drawn_with = self._asked or {
-            row: 1 / (len(free) - i) if drawn == "random" else np.nan
+            row: {"random": 1 / (len(free) - i), "chosen": np.nan}[drawn]
             for i, row in enumerate(numbers)
         }
         given = dict(zip(numbers, check_column(labels, len(numbers), "labels"), strict=True))
