@@ -15,6 +15,7 @@ PANELS = {
     "plot_content_on_two_spectrometers": (1, 0),
     "plot_drifting_scanner": (1, -1),
     "plot_early_stopping_digits": (1, -1),
+    "plot_few_labels": (1, -1),
     "plot_image_classifier": (1, 1),
     "plot_models_in_use": (1, 0),
     "plot_new_instrument": (1, 0),
