@@ -343,7 +343,7 @@ def test_regressors_and_wrong_arguments_are_refused():
 @pytest.mark.slow
 @pytest.mark.parametrize("draw", ["random", "disagreement"])
 def test_accuracies_are_unbiased_and_intervals_cover(draw):
-    errors, inside, naive = {20: [], 40: []}, {20: [], 40: []}, []
+    errors, inside = {20: [], 40: []}, {20: [], 40: []}
     sets = [(load_digits, 300), (load_wine, 60)]
     for (load, n_train), kind in product(sets, ("noise", "offset")):
         models, rows, y = shifted(load, kind, n_train)
@@ -352,7 +352,7 @@ def test_accuracies_are_unbiased_and_intervals_cover(draw):
         truth = (first._said == y).mean(axis=1)
         for _ in range(30):
             site = pickle.loads(pickle.dumps(first))  # the models predict once
-            site._random = np.random.RandomState(len(naive))
+            site._random = np.random.RandomState(len(errors[20]))
             for n in (10, 20, 40):
                 asked = site.ask(n - len(site.rows_))
                 table = site.tell(asked, y[asked]).summary()
@@ -361,8 +361,6 @@ def test_accuracies_are_unbiased_and_intervals_cover(draw):
                 true = np.append(truth, site.committee_.score(rows, y))
                 errors[n].append(table["expected_score"] - true)
                 inside[n].append((table["low"] <= true) & (true <= table["high"]))
-            own = site.committee_.score(rows[site.rows_], y[site.rows_])
-            naive.append(own - true[-1])
     for n in (20, 40):
         bias, rate = np.mean(errors[n], axis=0), np.mean(inside[n], axis=0)
         assert abs(bias[-1]) < 0.015  # the committee's
@@ -371,5 +369,3 @@ def test_accuracies_are_unbiased_and_intervals_cover(draw):
         assert 0.92 < rate[-1] <= 1
         assert 0.92 < rate[:-1].mean() < 1
         assert rate.min() > 0.88
-    if draw == "random":
-        assert np.mean(naive) > 0.01  # as of labels that chose the committee
