@@ -102,7 +102,7 @@ IMAGE_SHIFTS = {
 
 def tables():
     """Yield the kind and the name of each setting of a table, models, and rows and labels."""
-    poor = {"far offset": lambda X, scale, rng: offset(X, scale, rng, 3.0)}
+    far = {"far offset": lambda X, scale, rng: offset(X, scale, rng, 3.0)}
     for name, load in TABLES.items():
         X, y = load()
         rng = np.random.default_rng(0)
@@ -110,8 +110,8 @@ def tables():
         n_train = min(N_TRAIN, len(y) // 3)
         train, rest = order[:n_train], order[n_train:]
         models = [model.fit(X[train], y[train]) for model in candidates()]
-        for shift, shifted in {**SHIFTS, **poor}.items():
-            kind = "poor" if shift in poor else "tables"
+        for shift, shifted in {**SHIFTS, **far}.items():
+            kind = "far offsets" if shift in far else "tables"
             rows = shifted(X[rest], X[train].std(axis=0), rng)
             yield kind, f"{name}: {shift}", models, rows, y[rest]
 
@@ -192,13 +192,13 @@ def estimates_of(few, how, n, y, on_site, site):
     inside = (models["low"] <= on_site) & (on_site <= models["high"])
     low, high = few.expected_interval_
     found = {
-        "bias": few.expected_score_ - true,
-        "holds": low <= true <= high,
-        "width": high - low,
-        "bias of score on its own labels": again - true,
+        "committee: estimate less truth": few.expected_score_ - true,
+        "committee: interval holds": low <= true <= high,
+        "committee: width of interval": high - low,
+        "committee: score on its own labels less truth": again - true,
         "squared error of models": np.mean(errors**2),
         "squared error of labels": np.mean((hits.mean(axis=1) - on_site) ** 2),
-        "holds of models": inside.mean(),
+        "models: interval holds": inside.mean(),
     }
     return [{"draw": how, "n": n, **found}]
 
@@ -218,7 +218,7 @@ def table_of(choices, estimates):
     gains = choices.pivot_table("accuracy", ["kind", "setting", "n"], "rule")
     gains = gains.sub(gains.pop("most right"), axis=0)
     for rule in gains:
-        for kind in ("tables", "nets", "poor"):
+        for kind in ("tables", "nets", "far offsets"):
             of_kind = gains.loc[kind, rule].unstack()
             worst = of_kind[20].idxmin()
             rows.append({
@@ -226,21 +226,25 @@ def table_of(choices, estimates):
                 **{str(n): with_error(of_kind[n].dropna()) for n in SIZES},
                 "worst at 20": f"{100 * of_kind[20].min():+.1f} ({worst})",
             })  # fmt: skip
-    usual = estimates[estimates["kind"] != "poor"].drop(columns="kind")
-    for how, of_draw in usual.groupby("draw"):
-        means = of_draw.drop(columns="draw").groupby(["setting", "n"]).mean()
-        part = means.pop("squared error of models") / means.pop("squared error of labels")
-        means["error of models, of that of hits"] = np.sqrt(part)
+    usual = estimates[estimates["kind"] != "far offsets"].drop(columns="kind")
+    means_of = usual.groupby(["draw", "setting", "n"]).mean()
+    for how in ("random", "disagreement"):
+        means = means_of.loc[how].copy()
+        # The hits on rows drawn at random are the usual estimate.
+        of_hits = means_of.loc["random", "squared error of labels"]
+        part = means.pop("squared error of models") / of_hits
+        means = means.drop(columns="squared error of labels")
+        means["models: error, over that of random labels alone"] = np.sqrt(part)
         for name, values in means.items():
             by_n = values.unstack()
-            in_points = name.startswith(("bias", "width"))
+            in_points = not name.endswith("holds") and not name.startswith("models")
             worst = (by_n[20].abs() if in_points else by_n[20]).agg(
-                "idxmin" if "holds" in name else "idxmax"
+                "idxmin" if name.endswith("holds") else "idxmax"
             )
-            scale = 100 if in_points else 1
+            scale, signed = (100 if in_points else 1), name.endswith("truth")
             rows.append({
                 "what": f"{name}, {how}", "settings": f"{len(by_n)} tables and nets",
-                **{str(n): with_error(by_n[n].dropna(), scale, "bias" in name) for n in SIZES},
+                **{str(n): with_error(by_n[n].dropna(), scale, signed) for n in SIZES},
                 "worst at 20": f"{scale * by_n[20][worst]:.{1 if in_points else 2}f} ({worst})",
             })  # fmt: skip
     return pd.DataFrame(rows)

@@ -84,8 +84,8 @@ def test_a_setting_is_measured_and_tabulated(study, monkeypatch):
     assert len(choices) == 2 * 2 * (len(study.EPSILONS) + 5)
     assert not choices.duplicated(["rule", "draw", "n"]).any()
     assert len(estimates) == 2 * 2 * 2
-    assert estimates["holds of models"].mean() > 0.8
-    assert estimates["bias"].abs().mean() < 0.2
+    assert estimates["models: interval holds"].mean() > 0.8
+    assert estimates["committee: estimate less truth"].abs().mean() < 0.2
 
 
 @pytest.mark.parametrize(
