@@ -83,12 +83,8 @@ def _vote(
     models: Sequence[RecordedClassifier], rows: Ints, labels: Array
 ) -> tuple[PACommittee, Floats]:
     """Return the committee of these labels, and its probabilities of all rows."""
-    committee = PACommittee.from_models(models, row_numbers(rows), labels, scoring=_hit_rate)
+    committee = PACommittee.from_models(models, row_numbers(rows), labels)
     return committee, committee.predict_proba(row_numbers(np.arange(len(models[0].predicted))))
-
-
-def _hit_rate(model: RecordedClassifier, rows: Ints, y: Array) -> float:
-    return float((model.predict(rows) == y).mean())
 
 
 def draw_weights(probabilities: Floats, n_rows: int) -> Floats:

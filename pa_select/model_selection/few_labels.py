@@ -223,7 +223,7 @@ class FewLabels(BaseEstimator):
             if self.models is not None:
                 models = list(named_estimators(self.models).values())
                 committee = committee._mapped(lambda _, candidate: models[candidate])
-            committee.scorer_, self.committee_ = None, committee
+            self.committee_ = committee
             self.expected_score_, self.expected_score_se_, *interval = self._estimates[-1].tolist()
             self.expected_interval_ = tuple(interval)
         self.rows_, self.labels_, self._probabilities = rows, labels, probabilities
