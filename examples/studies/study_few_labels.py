@@ -260,7 +260,7 @@ def settings_of(choices, best, median):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="A few labels at a new site")
-    parser.add_argument("--draws", type=int, default=4)
+    parser.add_argument("--draws", type=int, default=6)
     parser.add_argument("--table", metavar="FILE", help="write means over settings there")
     parser.add_argument("--settings", metavar="FILE", help="write each setting there")
     options = parser.parse_args()
