@@ -221,10 +221,10 @@ def test_environments_are_the_groups_of_a_splitter_that_needs_groups():
         search = PASearchCV(MODEL, NEW_SITES, cv=cv)
         table = search.fit(rows, y, environments=later).cv_results_
         expected = search.fit(rows, y, environments=site, groups=site).cv_results_
-        np.testing.assert_array_equal(table["mean_test_score"], expected["mean_test_score"])
+        np.testing.assert_allclose(table["mean_test_score"], expected["mean_test_score"])
         with sklearn.config_context(enable_metadata_routing=True):
             routed = search.fit(rows, y, environments=later).cv_results_
-        np.testing.assert_array_equal(table["mean_test_score"], routed["mean_test_score"])
+        np.testing.assert_allclose(table["mean_test_score"], routed["mean_test_score"])
     # Other groups are what they are, and other splitters get none.
     patients = np.arange(400) // 4
     grouped = PASearchCV(MODEL, NEW_SITES, cv=GroupKFold(2))
