@@ -276,8 +276,6 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
         given = {"environments": environments, "views": views, "paired": paired}
         plan = Plan(self, X, y, params, **given, groups=groups)
         rule = plan.rule()
-        if rule.decides != rule.score:  # other data do not change how the score chooses
-            plan.kind.suggest_more_data(len(plan.splits))
         # Drawn once: a random state that is an object would draw others the next time.
         candidate_params = list(self._candidates())
         if not candidate_params:

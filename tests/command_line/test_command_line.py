@@ -152,6 +152,20 @@ def test_named_arrays_of_one_archive(run, refused):
     )
 
 
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("scores.xlsx", "got an xlsx workbook: save it as csv."),
+        ("scores.XLS", "got an xls workbook: save it as csv."),
+        ("scores.mat", "got a MATLAB file: save the matrix as npy by scipy.io.loadmat and"),
+    ],
+)
+def test_formats_of_other_programs_are_named(refused, file, message):
+    Path(file).write_bytes(b"PK\x03\x04")
+    said = refused("score", file, file)
+    assert said.startswith(f"{file}: expected a file of npy, npz, csv or parquet, {message}")
+
+
 def test_line_1_is_not_guessed(run, refused):
     np.savetxt("a.csv", A, delimiter=",")
     message = refused("score", "a.csv", "b.npy")

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from helpers.search_tables import same_tables
 from scipy.stats import loguniform
 from sklearn.datasets import load_wine
@@ -9,10 +10,19 @@ from sklearn.metrics import accuracy_score, fbeta_score, make_scorer
 from sklearn.model_selection import GridSearchCV, RepeatedStratifiedKFold, StratifiedKFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.preprocessing import StandardScaler
+from skorch import NeuralNetClassifier
 
-from pa_select import PACommittee, PARandomizedSearchCV, PAScorer, PASearchCV, pa_scorer, shifts
+from pa_select import (
+    PACommittee,
+    PAEarlyStopping,
+    PARandomizedSearchCV,
+    PAScorer,
+    PASearchCV,
+    pa_scorer,
+    shifts,
+)
 from pa_select import pairing as pairings
-from pa_select.interop.skops import TRUSTED_TYPES
+from pa_select.interop.skops import NET_TYPES, TRUSTED_TYPES
 from pa_select.model_selection import GuardedSelection, within_one_standard_error
 from pa_select.model_selection.rules import SELECTIONS, named_rule
 
@@ -121,6 +131,27 @@ def test_every_trusted_type_of_our_own_is_needed(saved):
     assert needed <= set(TRUSTED_TYPES)
     own = {name for name in TRUSTED_TYPES if name.startswith("pa_select.")}
     assert own <= needed
+
+
+def linear():
+    return torch.nn.Linear(13, 3)
+
+
+@pytest.mark.parametrize("module", [linear, torch.nn.Linear])
+def test_nets_need_a_list_of_their_own_since_they_hold_a_pickle(module):
+    rows = StandardScaler().fit_transform(X).astype(np.float32)
+    sizes = {} if module is linear else {"module__in_features": 13, "module__out_features": 3}
+    stopping = PAEarlyStopping((rows[::2], rows[::2] + 0.5))
+    net = NeuralNetClassifier(
+        module, criterion=torch.nn.CrossEntropyLoss, verbose=0, callbacks=[stopping], **sizes
+    )
+    fitted = PASearchCV(net, {"lr": [0.1, 1.0]}, cv=2).fit(rows, Y, views=rows + 0.5)
+    data = sio.dumps(fitted)
+    with pytest.raises(sio.exceptions.UntrustedTypesFoundException, match="NeuralNetClassifier"):
+        sio.loads(data, trusted=TRUSTED_TYPES)
+    own = [f"{__name__}.linear"] if module is linear else []
+    loaded = sio.loads(data, trusted=[*TRUSTED_TYPES, *NET_TYPES, *own])
+    np.testing.assert_allclose(loaded.predict_proba(rows), fitted.predict_proba(rows), rtol=1e-5)
 
 
 @pytest.mark.parametrize("held", [PAScorer("views", views=drift), search(selection=drift)])

@@ -19,7 +19,6 @@ from pa_select.model_selection.choice import indistinguishable
 from pa_select.model_selection.kinds.environments import _warn, _warn_of_own_classes
 from pa_select.model_selection.rules import BestAgreement
 from pa_select.two_sites.score_of_units import error_of_rate
-from pa_select.utils import messages
 
 X, Y = load_breast_cancer(return_X_y=True)
 X, Y = X[:300], Y[:300]
@@ -135,18 +134,6 @@ def test_nothing_eligible_on_imbalanced_data_says_which_scoring_sees_more():
     # Where chance is low another score would say no more.
     with pytest.warns(UserWarning, match="alone decides[.]$"):
         PASearchCV(DummyClassifier(), {"strategy": ["prior"]}).fit(X, Y % 2 == np.arange(300) % 2)
-
-
-@pytest.mark.filterwarnings("error")
-def test_what_can_be_expected_is_said_once(monkeypatch):
-    monkeypatch.setattr(messages, "_SAID", set())
-    with pytest.warns(UserWarning, match="10 fits of each candidate.*This warning is") as caught:
-        PASearchCV(MODEL, GRID).fit(X, Y)
-    assert caught[0].filename == __file__
-    PASearchCV(MODEL, GRID).fit(X, Y)
-    for params, fit in (({}, {"views": 1.001 * X}), ({"selection": "score"}, {})):
-        monkeypatch.setattr(messages, "_SAID", set())
-        PASearchCV(MODEL, GRID, **params).fit(X, Y, **fit)
 
 
 def new_sites(seed):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -13,7 +12,7 @@ import numpy as np
 from pa_select.model_selection.kinds.kind import Comparison, DataKind
 from pa_select.model_selection.split_scores import Data, PairsOfModels
 from pa_select.model_selection.splits import Split, halves
-from pa_select.utils.messages import warn_caller, warn_once
+from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Floats, Ints
 
 
@@ -43,20 +42,6 @@ class RepeatedFolds(DataKind):
             + sites
         )
         return SplitHalves(self.rows).compare(splits, data, weight)
-
-    def suggest_more_data(self, n_splits: int) -> None:
-        # A worker's warning would come once for each worker.
-        if multiprocessing.current_process().name != "MainProcess":
-            return
-        warn_once(
-            "fit was given no pairs, views or environments: the search compares the models of "
-            f"repeated cross-validation ({n_splits} fits of each candidate). Expect about the "
-            "accuracy of GridSearchCV's model, also under a shift. In our studies "
-            "fit(X, y, paired=...), with objects measured at both sites, and "
-            "fit(X, y, views=...), with views that show the rows as the shift would, gained "
-            "most. This warning is given once.",
-            about="other data than X and y",
-        )
 
 
 def _pairs_of_repetitions(splits: Sequence[Split]) -> list[PairsOfModels]:

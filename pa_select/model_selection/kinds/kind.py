@@ -215,9 +215,6 @@ class DataKind(ABC):
         """Compare pairs that an object of the user made."""
         return Comparison(self, splits, pairs)
 
-    def suggest_more_data(self, n_splits: int) -> None:
-        """Warn once if other data would gain more."""
-
 
 def check_text(value: object, name: str, X: Rows) -> None:
     """Refuse the name of a column where one value for each row, or rows, are expected.
