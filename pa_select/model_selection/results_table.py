@@ -319,9 +319,10 @@ def _longest(values: Floats) -> float:
 
 
 def _text(values: Floats, errors: Floats | None, candidate: int, where: Array | None) -> str:
+    text = with_error(values[candidate], np.nan if errors is None else errors[candidate])
     if where is not None and np.isfinite(values[candidate]):
-        return f"{values[candidate]:.3f} ({where[candidate]})"
-    return with_error(values[candidate], np.nan if errors is None else errors[candidate])
+        return f"{text} ({where[candidate]})"
+    return text
 
 
 def in_digits(value: float, error: float = np.nan) -> str:
