@@ -22,6 +22,7 @@ from pa_select.two_sites.paired_rows import (
     check_pairs,
     warn_of_pairs,
 )
+from pa_select.two_sites.regression import Regression
 from pa_select.two_sites.site_adapter import SiteAdapter, cross_adapted
 from pa_select.two_sites.trained import (
     ExpectedScore,
@@ -104,9 +105,9 @@ def expected_score(
         metric must take sample weights. None: the metric of the fitted search or searches, if
         they have a single one; else the accuracy, or R2 for regressors.
     adapter : None, "ridge" or estimator, default=None
-        If given, the model predicts the rows of b after a regression has mapped them to
-        rows of a, as `SiteAdapter` does. The regressions are cross-fitted: no row is mapped by
-        one that has seen it. The rows of b may then have other columns.
+        If given, the model predicts the rows of b after a regression, or a transformer, has
+        mapped them to rows of a, as `SiteAdapter` does. They are cross-fitted: no row is mapped
+        by one that has seen it. The rows of b may then have other columns.
     reference : {"ensemble", "self"} or fitted estimator, default="ensemble"
         The posteriors (or predictions) that replace the labels: the mean over the most accurate
         estimators (within two standard errors of the best score), each estimator's own, or the
@@ -476,7 +477,8 @@ def expected_scorer(
     # A wrong name, or wrong pairs, would make every fold of a search fail.
     check_scoring_argument(scoring)
     if isinstance(scoring, str):
-        Classification().check_scorer(get_scorer(scoring), np.arange(3))
+        for task in (Regression(), Classification()):
+            task.check_scorer(get_scorer(scoring), np.arange(3))
     check_pairs(X_a, X_b, adapter=adapter)
     scorer = ExpectedScorer(X_a, X_b, scoring, adapter)
     scorer._rows()  # once, and not in every process of a search

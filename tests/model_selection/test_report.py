@@ -348,7 +348,6 @@ def test_warnings_are_given_and_kept():
     assert "saw no rows from elsewhere" not in search.report()
 
 
-@pytest.mark.filterwarnings("ignore:fit was given no pairs")
 def test_rows_of_one_place_are_said_to_be_that():
     page = trees().fit(X, y).report()
     assert "saw no rows from elsewhere" in page
