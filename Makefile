@@ -122,6 +122,7 @@ figures: $(VENV)/.docs $(VENV)-tools/.installed ## the tables in docs/figures of
 		--table docs/figures/first_page.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/studies/study_reliability.py \
 		--table docs/figures/reliability.csv
+	OMP_NUM_THREADS=1 $(BIN)/python examples/studies/study_groups.py --table docs/figures/groups.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/studies/study_stability.py \
 		--table docs/figures/stability.csv
 	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_training_with_few_labels.py \

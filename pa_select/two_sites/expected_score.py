@@ -27,7 +27,6 @@ from pa_select.two_sites.site_adapter import SiteAdapter, cross_adapted
 from pa_select.two_sites.trained import (
     ExpectedScore,
     doubt_of_few_labels,
-    doubts_of_labels,
     estimates,
 )
 from pa_select.utils.arrays import (
@@ -118,8 +117,9 @@ def expected_score(
         The standard error and the interval then do not assume that rows of one group are
         independent, and use Student's t for few groups.
     pair_groups : array-like of shape (n,), default=None
-        The object of each pair, if objects have several, such as the image of each pixel. None:
-        every pair is an object of its own. Then equal rows of X_a are refused if they are those of
+        The object of each pair, if objects have several, such as the image of each pixel. Standard
+        error and interval then are those of objects, with Student's t for few of them; they hold
+        less often for losses (:doc:`/paired`). None: every pair is an object of its own. Then equal rows of X_a are refused if they are those of
         more than a tenth of the objects, but for tables of few discrete values, in which half of
         the columns tell fewer rows apart than all columns do. Class scores may be equal.
 
@@ -243,7 +243,7 @@ def expected_score(
         warnings,
         pair_groups=pair_groups,
     )
-    for message in [*warnings, *doubts_of_labels(expected, "X_val", "y_val")]:
+    for message in warnings:
         warn_caller(message)
     _warn_of_adapters(estimators)
     several = isinstance(estimators, (Mapping, list, tuple))
@@ -319,7 +319,7 @@ def _of_class_scores(
     expected = estimates(
         model, *rows, scoring, groups=groups, warnings=warnings, pair_groups=pair_groups
     )
-    for message in [*warnings, *doubts_of_labels(expected, "X_val", "y_val")]:
+    for message in warnings:
         warn_caller(message)
     warn_of_pairs(a, b, "rows", groups=pair_groups)
     (one,) = expected.values()
