@@ -19,7 +19,7 @@ from pa_select.model_selection.table_columns import (
     split_scores_of,
 )
 from pa_select.scores import align_classes, class_scores
-from pa_select.scores.candidate_posterior import halves_of, scores_of_changes
+from pa_select.scores.candidate_posterior import scores_of_changes
 from pa_select.scores.precomputed import RecordedClassifier, RecordedRegressor, Stacks
 from pa_select.utils.arrays import as_numpy
 from pa_select.utils.messages import warn_caller
@@ -252,10 +252,11 @@ class ExpectedAtSites(ExpectedElsewhere):
 
         A part is one of `pairs_of_parts` with half of the objects; see `scores_of_changes`.
         """
+        from pa_select.two_sites.engine import changes_of_halves
+
         expected = np.asarray(self.columns[f"expected_{self.metric}"])
         scores = split_scores_of(self.table, self.metric)
         names, at_worst = self._names, self._worst
-        n_units = [found.contributions.shape[1] for found in self.found]
         known, every = self.candidates, np.arange(len(expected))
 
         def at_sites(values: Iterable[Floats]) -> Floats:
@@ -268,16 +269,12 @@ class ExpectedAtSites(ExpectedElsewhere):
         believed = at_sites(found.believed for found in self.found)
         of_rows = believed * (scores - scores.mean(axis=0))
 
-        def of_pairs(masks: Sequence[Mask]) -> Floats:
-            return at_sites(
-                found.change_by(mask) for found, mask in zip(self.found, masks, strict=True)
-            )
+        def of_halves(n: int) -> Floats:
+            by_site = changes_of_halves(self.found, n, seed)
+            of_known = np.stack([changes.reshape(2 * n, -1) for changes in by_site], axis=1)
+            return np.array([at_sites(of_half) for of_half in of_known]).reshape(2, n, -1)
 
-        # At every site the same objects are halved alike.
-        # A part has the same objects at all sites, if the sites share them.
-        by_site = zip(*(halves_of(n, seed) for n in n_units), strict=True)
-        halves = [[of_pairs(masks) for masks in zip(*both, strict=True)] for both in by_site]
-        return scores_of_changes(folds, expected, of_rows, halves, self.made_by.of_regressors)
+        return scores_of_changes(folds, expected, of_rows, of_halves, self.made_by.of_regressors)
 
     @property
     def _names(self) -> list[str]:
