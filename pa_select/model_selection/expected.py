@@ -14,7 +14,6 @@ from pa_select.model_selection.data import Given, Site
 from pa_select.model_selection.rules import column, errors_of, new_site_columns, split_scores_of
 from pa_select.scores.candidate_posterior import (
     CandidatePosterior,
-    halves_of,
     pairs_of_parts,
     posterior_of_parts,
     scores_of_changes,
@@ -52,10 +51,11 @@ class Expected:
 
         A part is one of `pairs_of_parts` with half of the objects; see `scores_of_changes`.
         """
+        from pa_select.two_sites.engine import changes_of_halves
+
         expected = np.asarray(self.columns[f"expected_{self.metric}"])
         scores = split_scores_of(self.table, self.metric)
         at_worst, every = self._worst, np.arange(len(expected))
-        n_units = [found.contributions.shape[1] for found in self.found]
 
         def at_sites(values: Iterable[Floats]) -> Floats:
             """Return each candidate's value at its worst site; nan for those without scores."""
@@ -64,18 +64,14 @@ class Expected:
                 row[self.candidates] = of_known
             return of_all[at_worst, every]
 
+        def of_halves(n: int) -> Floats:
+            by_site = changes_of_halves(self.found, n, self.given.seed)
+            of_known = np.stack([changes.reshape(2 * n, -1) for changes in by_site], axis=1)
+            return np.array([at_sites(of_half) for of_half in of_known]).reshape(2, n, -1)
+
         believed = at_sites(found.believed for found in self.found)
         of_rows = believed * (scores - scores.mean(axis=0))
-
-        def of_pairs(masks: Sequence[Mask]) -> Floats:
-            return at_sites(
-                found.change_by(mask) for found, mask in zip(self.found, masks, strict=True)
-            )
-
-        # A part has the same objects at all sites, if the sites share them.
-        by_site = zip(*(halves_of(n, self.given.seed) for n in n_units), strict=True)
-        halves = [[of_pairs(masks) for masks in zip(*both, strict=True)] for both in by_site]
-        return scores_of_changes(folds, expected, of_rows, halves, self.given.of_regressors)
+        return scores_of_changes(folds, expected, of_rows, of_halves, self.given.of_regressors)
 
     @property
     def _worst(self) -> Ints:
