@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -55,21 +55,20 @@ class Expected:
 
         expected = np.asarray(self.columns[f"expected_{self.metric}"])
         scores = split_scores_of(self.table, self.metric)
-        at_worst, every = self._worst, np.arange(len(expected))
+        known = self.candidates
+        worst, every = self._worst[known], np.arange(len(known))
 
-        def at_sites(values: Iterable[Floats]) -> Floats:
-            """Return each candidate's value at its worst site; nan for those without scores."""
-            of_all = np.full((len(self.sites), len(expected)), np.nan)
-            for row, of_known in zip(of_all, values, strict=True):
-                row[self.candidates] = of_known
-            return of_all[at_worst, every]
+        def at_worst(by_site: Sequence[Floats]) -> Floats:
+            """Return each candidate's values, the last axis, at its worst site; nan: unknown."""
+            of_known = np.moveaxis(np.stack(by_site)[worst, ..., every], 0, -1)
+            of_all = np.full((*of_known.shape[:-1], len(expected)), np.nan)
+            of_all[..., known] = of_known
+            return of_all
 
         def of_halves(n: int) -> Floats:
-            by_site = changes_of_halves(self.found, n, self.given.seed)
-            of_known = np.stack([changes.reshape(2 * n, -1) for changes in by_site], axis=1)
-            return np.array([at_sites(of_half) for of_half in of_known]).reshape(2, n, -1)
+            return at_worst(changes_of_halves(self.found, n, self.given.seed))
 
-        believed = at_sites(found.believed for found in self.found)
+        believed = at_worst([found.believed for found in self.found])
         of_rows = believed * (scores - scores.mean(axis=0))
         return scores_of_changes(folds, expected, of_rows, of_halves, self.given.of_regressors)
 
