@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 N_SE_OF_NEAR, N_SE_OF_CHOICE = 2.0, 4.0
 # More pairs than this are halved in random parts of several.
 _MOST_HALVED = 1000
+_DIVISIONS = 1000
 #: The sample of the labelled rows.
 LABELLED = 0
 
@@ -449,12 +450,16 @@ def changes_of_halves(at_sites: Sequence[SiteExpectation], n: int, seed: int) ->
         n_parts = int(part.max(initial=-1)) + 1
         by_part = np.zeros((n_parts, len(site.contributions)))
         np.add.at(by_part, part, site.contributions.T)
-        half = rng.permuted(np.tile(np.arange(n_parts) < n_parts // 2, (n, 1)), axis=1)
-        sizes = n_parts // 2, n_parts - n_parts // 2
-        changes = [
-            mask @ by_part * (n_parts / max(size, 1))
-            for mask, size in zip((half, ~half), sizes, strict=True)
-        ]
+        # Of every two parts one is in the half, after some random divisions of all into twos: each
+        # needs one random bit.
+        size = n_parts // 2
+        order = rng.permuted(np.tile(np.arange(n_parts), (_DIVISIONS, 1)), axis=1)
+        one, other = by_part[order[:, :size]], by_part[order[:, size : 2 * size]]
+        bits = rng.integers(2, size=(_DIVISIONS, -(-n // _DIVISIONS), size), dtype=np.int8)
+        sums = (bits @ (one - other) + other.sum(axis=1)[:, None]).reshape(-1, by_part.shape[1])
+        sums = sums[:n] * (n_parts / max(size, 1))
+        rest = (by_part.sum(axis=0) * n_parts - size * sums) / max(n_parts - size, 1)
+        changes = [sums, rest]
         found.append(np.array(changes))
     return found
 
