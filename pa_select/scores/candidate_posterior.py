@@ -23,7 +23,7 @@ _HALVINGS, _HALVINGS_OF_SITES = 10, 130
 # Each pair of parts has so many halvings of the paired objects of its own, and all of them have so
 # many together: with fewer the weights of few candidates would depend on which ones are drawn.
 # Many candidates have small weights, and so many scores are enough.
-_FEWEST_HALVINGS, _MOST_IN_ALL, _MOST_SCORES = 10, 10_000, 200_000
+_FEWEST_HALVINGS, _MOST_IN_ALL, _MOST_SCORES = 10, 5_000, 200_000
 # Folds of fewer rows than this in the mean are joined to halves.
 _FEWEST_ROWS = 5
 # Scores of a part that differ by no more than this, relative to the larger one, are equal: sums
@@ -269,7 +269,9 @@ def scores_of_changes(
     # The number of rows is one more column.
     of_folds = np.concatenate([sizes * (expected + of_rows), sizes], axis=1)
     a, b = _of_parts(of_folds, of_folds, pairs)
-    n_in_all = min(_MOST_IN_ALL, _MOST_SCORES // max(expected.size, 1))
+    # A few large errors of regressors decide about a half.
+    n_in_all = (1 + of_regressors) * _MOST_IN_ALL
+    n_in_all = min(n_in_all, _MOST_SCORES // max(expected.size, 1))
     n_times = max(_FEWEST_HALVINGS, n_in_all // max(len(pairs), 1))
     a, b = (np.tile(side, (n_times, 1)) for side in (a, b))
     of_a, of_b = of_halves(len(a))
