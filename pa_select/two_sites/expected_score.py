@@ -176,9 +176,9 @@ def expected_score(
     predict for the rows of a, as `PASearchCV` does. The standard error includes how wrong the
     posteriors are on labelled rows. With ``reference="self"`` nothing is shrunk.
 
-    No number depends on the order of the rows or of the pairs. The standard errors use the delta method for
-    metrics of predicted classes, log-loss, Brier score, area under the curve and the usual
-    regression errors. For other metrics twenty parts of the rows are left out in turn
+    No number depends on the order of the rows or of the pairs. The standard errors use the delta
+    method for metrics of predicted classes, log-loss, Brier score, area under the curve and the
+    usual regression errors. For other metrics twenty parts of the rows are left out in turn
     (jackknife). Metrics of predicted classes get two pseudo-pairs, of which half a pair becomes
     right and half a pair becomes wrong ([6]_), and two successes and two failures on labelled
     rows. Errors of other metrics are multiplied for the quantile of Student's t.
