@@ -312,33 +312,6 @@ def test_files_of_several_models_are_checked(refused, of_two):
     assert refused(*options).startswith("turned_a.csv: expected the columns of a.csv in the same")
 
 
-@pytest.mark.parametrize("swap", [False, True])
-def test_columns_without_names_have_those_of_another_model(swap, run, refused):
-    unsorted = ["eel", "cat", "dog"]
-    np.save("y.npy", np.array(unsorted)[Y_VAL])
-    for name, scores in SCORES.items():
-        pd.DataFrame(scores, columns=unsorted).to_csv(f"{name}.csv", index=False)
-        pd.DataFrame(scores, columns=CLASSES).to_csv(f"sorted_{name}.csv", index=False)
-    plain, named, other = (
-        ["--model", name, *(file.format(site) for site in ("a", "b", "val"))]
-        for name, file in (
-            ("plain", "{}.npy"),
-            ("named", "{}.csv"),
-            ("other", "sorted_{}.csv"),
-        )
-    )
-    labels = ["--labels", "y.npy"]
-    models = [*named, *plain] if swap else [*plain, *named]
-    status, out, error = run(*models, *labels, "--json")
-    assert status == 0
-    assert error == ""
-    for found in json.loads(out).values():
-        assert found["validation_score"] == pytest.approx(EXPECTED.validation_score)
-    # The second and the third model are compared, too.
-    message = refused(*plain, *named, *other, *labels)
-    assert message.startswith("sorted_a.csv: expected the columns of a.csv in the same order")
-
-
 def test_a_label_without_a_score_decides_nothing(run):
     scores = np.array(SCORES["val"])
     row = int(np.flatnonzero(scores.argmax(axis=1) != Y_VAL)[0])

@@ -113,24 +113,6 @@ def test_columns_without_names_are_in_sorted_order(accuracy, run):
     assert accuracy("y.npy", "a.npy", "b.npy") == ACCURACY
 
 
-def test_names_that_are_whole_numbers(run, refused):
-    for name, x in (("a.csv", A), ("b.csv", B)):
-        pd.DataFrame(x, columns=[2, 3, 1]).to_csv(name)
-    numbers = np.array([2, 3, 1])[Y]
-    np.save("numbers.npy", numbers)
-    np.save("strings.npy", numbers.astype(str))
-    np.save("floats.npy", numbers.astype(float))
-    pd.Series(numbers, name="y").to_csv("numbers.csv")
-    for labels in ("numbers.npy", "strings.npy", "floats.npy", "numbers.csv"):
-        found = json.loads(run(*arguments(labels), "--json")[1])
-        assert found["validation_score"] == ACCURACY
-    np.save("y.npy", Y)
-    row = int((Y == 0).argmax())
-    assert refused("y.npy") == (
-        f"y.npy: expected names of columns of the scores, '2', '3', '1', got 0 in row {row}."
-    )
-
-
 @pytest.mark.parametrize("file", ["array.npy", "named.csv", "index.csv", "plain.parquet"])
 def test_labels_without_a_column_are_named(file, refused):
     labels = NAMED.tolist()
@@ -159,19 +141,6 @@ def test_labels_without_a_column_are_named(file, refused):
 def test_wrong_labels_are_named(labels, said, refused):
     np.save("labels.npy", labels)
     assert re.match(f"labels.npy: .*{said}", refused("labels.npy"))
-
-
-@pytest.mark.parametrize("file", ["index.csv", "plain.parquet"])
-def test_missing_labels_are_named(file, refused):
-    labels = NAMED.astype(object)
-    labels[5] = None
-    WRITERS[file](file, labels)
-    assert refused(file).endswith(("got None in row 5.", "got nan in row 5.", "got '' in row 5."))
-
-
-def test_a_table_of_labels_has_one_column(refused):
-    pd.DataFrame({"y": NAMED, "age": Y}).to_csv("y.csv", index=False)
-    assert refused("y.csv") == "y.csv: expected one label for each of 60 rows, got shape (60, 2)."
 
 
 def test_objects_are_not_unpickled(refused):

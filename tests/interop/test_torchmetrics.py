@@ -166,16 +166,6 @@ def test_errors_keep_what_was_there(call, message):
     assert metric.compute().item() == value()
 
 
-@pytest.mark.filterwarnings("ignore:.*was called before the ``update``:UserWarning")
-def test_nothing_to_compute():
-    metric = PosteriorAgreement()
-    with pytest.raises(ValueError, match="scores_a: expected at least one row"):
-        metric.compute()
-    metric.update(A[:0], B[:0])
-    metric.update(A, B)
-    assert metric.compute().item() == value()
-
-
 @pytest.mark.filterwarnings("ignore")
 def test_lightning_logs_it(tmp_path):
     lightning = pytest.importorskip("lightning.pytorch")

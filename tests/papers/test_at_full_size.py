@@ -331,28 +331,3 @@ def test_weights_of_a_file_are_where_training_begins(study, tmp_path, monkeypatc
     lacking = r"--weights: expected 0\.weight of small with shape \(16, 3, 3, 3\), got none"
     with pytest.raises(SystemExit, match=lacking):
         study.new_module(3, "small", 32, file)
-
-
-def test_what_cannot_be_trained_is_refused_before_data_are_read(
-    run, data, tmp_path, monkeypatch, capsys
-):
-    for given, said in (
-        (("mnist",), "--output: expected a folder with results, got none in"),
-        (("cifar10", data, "--size=64"), "--size: expected 32 for cifar10, got 64"),
-    ):
-        with pytest.raises(SystemExit):
-            run(*given)
-        assert said in capsys.readouterr().err
-    torch.save({}, tmp_path / "weights.pt")
-    with pytest.raises(SystemExit, match="--weights: expected 0"):
-        run("mnist", data, f"--weights={tmp_path / 'weights.pt'}")
-    for module in [name for name in sys.modules if name.split(".")[0] == "torchvision"]:
-        monkeypatch.delitem(sys.modules, module)
-    monkeypatch.setitem(sys.modules, "torchvision", None)
-    with pytest.raises(SystemExit, match="--network: expected torchvision for resnet18 and torch"):
-        run("mnist", data, "--network=resnet18")
-    (tmp_path / "output").mkdir()  # which is not overwritten
-    with pytest.raises(SystemExit):
-        run("mnist", data)
-    assert "is there; --resume goes on with it" in capsys.readouterr().err
-    assert not list((tmp_path / "output").iterdir())
