@@ -5,7 +5,6 @@ are README's snippets and the pages' code blocks without a prompt.
 """
 
 import re
-import runpy
 import subprocess
 import sys
 import textwrap
@@ -270,20 +269,3 @@ def test_the_citation_is_of_this_version():
     assert f"version = {{{pa_select.__version__}}}" in entry
     [title] = re.findall(r"title   = \{(.*)\}", entry)
     assert f'title: "{title}"' in citation
-
-
-@pytest.mark.parametrize(
-    ("urls", "command"),
-    [
-        ('[project.urls]\nRepository = "https://host/pa_select"', "@ git+https://host/pa_select"),
-        ('# [project.urls]\n# Repository = "https://..."', "pip install ."),
-    ],
-)
-def test_the_page_installs_from_the_public_address_if_there_is_one(tmp_path, urls, command):
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs/conf.py").write_text((ROOT / "docs/conf.py").read_text())
-    (tmp_path / "pyproject.toml").write_text(urls)
-    tags = set()
-    settings = runpy.run_path(str(tmp_path / "docs/conf.py"), {"tags": tags})
-    assert command in settings["rst_prolog"]
-    assert tags == ({"published"} if "git+" in command else set())

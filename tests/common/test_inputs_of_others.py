@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_wine
-from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut
 from sklearn.naive_bayes import GaussianNB
@@ -101,23 +100,6 @@ def test_missing_objects_of_frames_are_named():
         PAScorer(paired=(a.drop(["id3"]), b))
     with pytest.raises(ValueError, match=r"X_b: .* got none for 'id3' \(1 of 50 are missing\)"):
         expected_score(MODEL, a, b.rename(index={"id3": "id9x"}), V, LABELS)
-
-
-class ReturnsNothing(LogisticRegression):
-    def set_params(self, **params):
-        super().set_params(**params)
-
-
-def test_a_frozen_estimator_and_one_whose_set_params_returns_nothing_are_searched():
-    frozen = PASearchCV(FrozenEstimator(MODEL), {}, cv=3).fit(V, LABELS, paired=(A, B))
-    assert frozen.best_score_ == pytest.approx(MODEL.score(V, LABELS), abs=0.01)
-    grid = {"C": [1e-4, 1.0]}
-    silent, usual = (
-        PASearchCV(kind(), grid, cv=3).fit(V, LABELS, paired=(A, B))
-        for kind in (ReturnsNothing, LogisticRegression)
-    )
-    for column in ("mean_test_score", "expected_score"):
-        np.testing.assert_allclose(silent.cv_results_[column], usual.cv_results_[column])
 
 
 class Single(LogisticRegression):

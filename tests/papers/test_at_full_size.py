@@ -1,7 +1,6 @@
 """The papers' experiments on the data sets' own files: on small files in the same formats."""
 
 import gzip
-import os
 import pickle
 import sys
 from importlib import import_module
@@ -151,54 +150,6 @@ def test_rules_choose_from_the_files_alone(run, study, mnist, data, monkeypatch,
     table = run("mnist")
     assert (table.loc[table["rule"] == "second epoch", "epoch"] == 2).all()
     assert len(table) == len(whole) // RULES * (RULES + 1)
-
-
-@pytest.fixture
-def stopped(monkeypatch):
-    """Count steps of training and files that take their place; stop at a given one."""
-    count = SimpleNamespace(n=0, stop=None)
-
-    def counted(work):
-        def counts(*given, **named):
-            count.n += 1
-            if count.n == count.stop:
-                raise KeyboardInterrupt
-            return work(*given, **named)
-
-        return counts
-
-    monkeypatch.setattr(torch.optim.Adam, "step", counted(torch.optim.Adam.step))
-    monkeypatch.setattr(os, "replace", counted(os.replace))
-    return count
-
-
-def contents(output):
-    """Return the bytes of all files of a run but the checkpoints."""
-    files = (file for file in output.rglob("*") if file.is_file() and file.suffix != ".pt")
-    return {str(file.relative_to(output)): file.read_bytes() for file in files}
-
-
-@pytest.mark.filterwarnings("ignore:estimators:UserWarning")
-@pytest.mark.usefixtures("mnist", "cifar")
-@pytest.mark.parametrize(
-    ("dataset", "options", "kills"),
-    [
-        ("mnist", ["--size=16", "--epochs=3", "--factors=hue", "--learners=LISA"], 1),
-        pytest.param("cifar10", ["--epochs=5", "--steps=1"], 5, marks=pytest.mark.slow),
-    ],
-)
-def test_a_run_survives_being_stopped(dataset, options, kills, run, stopped, data, tmp_path):
-    options = [data, *options]
-    run(dataset, *options, output="whole")
-    n, rng = stopped.n, np.random.default_rng(0)
-    for k in range(kills):
-        # Together less than the whole run, so that none ends before its stop.
-        stopped.n, stopped.stop = 0, int(rng.integers(n // kills // 2, n // kills))
-        with pytest.raises(KeyboardInterrupt):
-            run(dataset, *options, *(["--resume"] if k else []))
-    stopped.stop = None
-    run(dataset, *options, "--resume")
-    assert contents(tmp_path / "output") == contents(tmp_path / "whole")
 
 
 def test_images_for_training_are_shifted_and_mirrored(study):

@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV, cross_validate
 from skorch.callbacks import EpochScoring
 from skorch.dataset import Dataset
-from skorch.helper import SliceDict, predefined_split
+from skorch.helper import SliceDict
 
 from pa_select import PAEarlyStopping, class_scores
 from pa_select.shifts import FGSM, PGD
@@ -285,16 +285,6 @@ def test_callbacks(learner):
     fitted = net(learner, callbacks=list(callbacks.items())).fit(X, Y, environments=PLACES)
     columns = ("pa", "train_acc", "slow", "valid_acc", "valid_loss")
     assert np.isfinite(fitted.history[-1, columns]).all()
-
-
-def test_splits_and_loaders_of_the_user():
-    valid = predefined_split(Dataset(X[:50], Y[:50]))
-    fitted = net(ERMNet, train_split=valid, iterator_train__shuffle=True, batch_size=-1)
-    fitted.fit(X, Y, environments=PLACES)
-    assert "valid_acc" in fitted.history[-1]
-    assert fitted.history[-1, "train_batch_count"] == 1
-    sampler = torch.utils.data.SequentialSampler(X)
-    net(ERMNet, train_split=None, iterator_train__sampler=sampler).fit(X, Y, environments=PLACES)
 
 
 # What does not fit

@@ -131,17 +131,6 @@ def test_seeds_and_what_is_left_alone(trained):
     assert found != sharpness(trained, DIGITS, LABELS, random_state=1)
 
 
-def test_skorch_net():
-    from skorch import NeuralNetClassifier
-
-    net = NeuralNetClassifier(nn.Linear(64, 3), criterion=nn.CrossEntropyLoss, verbose=0)
-    few = LABELS < 3
-    net.set_params(max_epochs=20, lr=0.5).fit(DIGITS[few].numpy(), LABELS[few])
-    found = sharpness(net, DIGITS[few].numpy(), LABELS[few])
-    assert found == sharpness(net.module_, DIGITS[few], LABELS[few])
-    assert found.accuracy > 0.9
-
-
 def test_the_bound_by_hand():
     torch.manual_seed(0)
     network, initial = nn.Linear(4, 2), nn.Linear(4, 2)

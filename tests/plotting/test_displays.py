@@ -8,7 +8,6 @@ import sys
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
 from pa_select import plotting, posterior_agreement
 from pa_select.plotting.axes import Display, number
@@ -67,23 +66,6 @@ MAKERS = {
 CLASSES = [getattr(plotting, name) for name in plotting.__all__]
 
 
-def artists(display):
-    """The artists in a display's attributes, in whatever they are nested."""
-    stack = [value for name, value in vars(display).items() if name.endswith("_")]
-    while stack:
-        value = stack.pop()
-        if isinstance(value, dict):
-            stack += value.values()
-        elif isinstance(value, np.ndarray):
-            stack += value.ravel().tolist()
-        elif hasattr(value, "get_children") and not hasattr(value, "get_alpha"):
-            stack += value.get_children()
-        elif isinstance(value, (list, tuple)):
-            stack += value
-        elif hasattr(value, "get_alpha"):
-            yield value
-
-
 @pytest.mark.parametrize("cls", CLASSES)
 def test_every_display_has_the_same_methods_and_says_what_it_has(cls):
     assert issubclass(cls, Display)
@@ -100,15 +82,6 @@ def test_every_display_has_the_same_methods_and_says_what_it_has(cls):
     for field in dataclasses.fields(cls):
         assert field.name in cls.__doc__
     assert "Keywords of `plot` go to" in " ".join(cls.__doc__.split())
-
-
-@pytest.mark.parametrize("name", MAKERS)
-def test_keywords_are_passed_on(name, ax):
-    make = MAKERS[name]
-    display = make(ax, alpha=0.25)
-    assert 0.25 in [artist.get_alpha() for artist in artists(display) if artist is not ax]
-    with pytest.raises((AttributeError, TypeError), match="no_such_keyword"):
-        make(Figure().subplots(), no_such_keyword=1)
 
 
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)

@@ -75,15 +75,3 @@ def test_a_list_of_dicts(ax):
     plain = DRAW([{"agreement": 0.1}, {"agreement": 0.2}], columns=["agreement"])
     assert_array_equal(plain.line_.get_xdata(), [1, 2])
     assert plain.kept is plain.kept_ is plain.ax_right_ is None
-
-
-def test_other_columns(ax):
-    display = DRAW(HISTORY, columns=("pa", "valid_acc", "shifted"), ax=ax)
-    assert list(display.lines_) == ["valid_acc", "shifted"]
-    assert display.ax_right_.get_ylabel() == "score"
-    looks = [(x.get_marker(), x.get_color()) for x in (display.line_, *display.lines_.values())]
-    assert all(len(set(kind)) == 3 for kind in zip(*looks, strict=True))
-    uniform = DRAW([row | {"pa_uniform": 0.5} for row in HISTORY], columns=("pa", "pa_uniform"))
-    assert uniform.lines_["pa_uniform"].get_label() == "agreement, uniform prior"
-    without = [{"epoch": 1, "pa": 0.2}]
-    assert DRAW(without).ax_right_ is None

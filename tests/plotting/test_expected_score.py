@@ -107,17 +107,6 @@ def test_the_worst_site_or_a_named_one(adapted, ax):
     assert named.ax_.get_xlabel() == "expected accuracy at b"
 
 
-def test_adapted_candidates_have_another_marker(adapted, ax):
-    mask = adapted.cv_results_["adapted_turned"]
-    assert mask.any()
-    display = ExpectedScoreDisplay.from_result(adapted, site="turned", ax=ax)
-    assert len(display.errorbars_["adapted"].lines[0].get_xdata()) == mask.sum()
-    both = display_of(3, adapted=[True, False, True]).plot(ax)
-    bars = both.errorbars_
-    assert_array_equal(bars["adapted"].lines[0].get_ydata(), [0, 2])
-    assert len({one.lines[0].get_marker() for one in bars.values()}) == 2
-
-
 def test_true_scores(search, ax):
     truth = np.array([0.5, 0.6, 0.7, 0.8])
     for given in (truth, truth.tolist(), dict(zip(NAMES, truth, strict=True))):

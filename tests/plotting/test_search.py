@@ -6,7 +6,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_wine
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
-from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -130,15 +129,6 @@ def test_several_metrics_views_and_no_choice(ax):
     assert nothing.score_name == "accuracy"
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_what_failed_is_counted(ax):
-    pipeline = make_pipeline(StandardScaler(), KNeighborsClassifier())
-    search = PASearchCV(pipeline, {"kneighborsclassifier__n_neighbors": [1, 5, 9, 10_000]}, cv=3)
-    display = PASearchDisplay.from_result(search.fit(X, Y), ax=ax)
-    assert sum(len(points(bars)) for bars in display.errorbars_.values()) == 3
-    assert "1 not drawn" in display.errorbars_["not eligible"].get_label()
-
-
 def test_a_search_of_scikit_learn(ax):
     search = GridSearchCV(
         MODEL,
@@ -191,13 +181,6 @@ def test_the_area_of_a_disc_is_the_weight(search, ax):
     assert display.weights_.get_zorder() < min(
         bar.zorder for bar in ax.lines if len(bar.get_xdata())
     )
-
-
-def test_a_choice_without_an_agreement_is_named(ax):
-    given = {"eligible": [True, False], "best_index": 0, "names": ["a", "b"]}
-    display = made([0.9, 0.95], [0.5, np.nan], **given).plot(ax)
-    assert display.score_choice_.get_label() == "best score: b (not drawn)"
-    ax.figure.draw_without_rendering()
 
 
 @pytest.mark.parametrize("guarded", [False, True])

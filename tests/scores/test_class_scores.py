@@ -32,10 +32,9 @@ from skorch import NeuralNetBinaryClassifier, NeuralNetClassifier
 from skorch.exceptions import NotInitializedError
 from torch import nn
 
-from pa_select import PAScoring, class_scores, posterior_agreement, robustness_curve
+from pa_select import class_scores, posterior_agreement, robustness_curve
 from pa_select.scores import align_classes
 from pa_select.shifts import FGSM, PGD, GaussianNoise
-from papers.learners import ERMNet
 from papers.measures.sharpness import _outputs
 from papers.shifts import FMN
 
@@ -261,20 +260,6 @@ def test_modules_that_name_their_logits_do_what_they_do_without_the_name(wrap):
         curves = (robustness_curve({"": x}, *data, shift=shift) for x in (plain, named))
         pd.testing.assert_frame_equal(*(curve.to_frame() for curve in curves))
     torch.testing.assert_close(_outputs(named.eval(), X32), _outputs(plain.eval(), X32))
-
-
-def test_learners_train_modules_that_name_their_logits():
-    learnt = []
-    for wrap in (lambda x: x, *WRAPPERS.values()):
-        torch.manual_seed(0)
-        settings = {"max_epochs": 2, "verbose": 0, "train_split": None}
-        net = ERMNet(Wrapped(Net(), wrap), callbacks=[PAScoring((X32, X32 + 0.5))], **settings)
-        net.fit(X32, Y, environments=Y % 2)
-        learnt.append((net.history[:, "pa"], class_scores(net, X32)[0]))
-        assert net.predict_proba(X32).shape == (len(X), 3)
-    for agreements, scores in learnt[1:]:
-        assert agreements == pytest.approx(learnt[0][0], abs=1e-4)
-        torch.testing.assert_close(scores, learnt[0][1])
 
 
 def test_a_class_that_a_model_lacks_has_the_lowest_score_of_each_row():

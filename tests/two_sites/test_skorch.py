@@ -11,7 +11,7 @@ from sklearn.utils import shuffle
 from skorch import NeuralNetClassifier, NeuralNetRegressor
 from skorch.callbacks import EpochScoring
 from skorch.helper import SliceDataset, SliceDict
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import TensorDataset
 
 from pa_select import (
     PACommittee,
@@ -117,39 +117,6 @@ def test_rows_in_containers_of_skorch_have_the_numbers_of_arrays(door, wrap, mod
     expected = door(np.array, net())
     assert np.ptp(expected) > 0 or len(expected) == 1
     np.testing.assert_allclose(door(wrap, model), expected, atol=2e-6)
-
-
-class Untouched(Seeded):
-    def fit(self, X, y=None, **params):
-        raise AssertionError("fitted")
-
-
-@pytest.mark.parametrize(
-    ("kind", "advice"),
-    [(lambda data: data, "SliceDataset\\(X\\)"), (DataLoader, "loader.dataset")],
-)
-def test_a_dataset_and_a_loader_as_rows_are_refused_before_a_fit(kind, advice):
-    data = dataset(V, LABELS)
-    search = PASearchCV(Untouched(Whole), {}, cv=3)
-    with pytest.raises(TypeError, match=f"^X: .*{advice}"):
-        search.fit(kind(data), LABELS, paired=(A, B))
-    with pytest.raises(TypeError, match=f"^X: .*{advice}"):
-        PACommittee(GridSearchCV(Untouched(Whole), {}, cv=3)).fit(kind(data), LABELS)
-
-
-def test_loaders_are_refused_in_every_door():
-    loader = DataLoader(dataset(A), batch_size=10)
-    fitted = net().fit(V, LABELS)
-    calls = {
-        "X_b": lambda: expected_score(fitted, A, loader, V, LABELS),
-        "X_val": lambda: expected_score(fitted, A, B, loader, LABELS),
-        "X_a": lambda: expected_scorer(loader, B),
-        "paired\\[0\\]": lambda: PAScorer(paired=(loader, B)),
-        "views": lambda: PASearchCV(net(), {}).fit(V, LABELS, views=loader),
-    }
-    for name, call in calls.items():
-        with pytest.raises(TypeError, match=f"{name}: .*loader.dataset"):
-            call()
 
 
 def history(scorer, *fitted_to, use_caching=True, model=None):
