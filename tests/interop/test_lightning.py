@@ -99,7 +99,7 @@ def test_guard_and_wrong_input(tmp_path):
     assert guarded.selector_.best_score > 0
     shuffled = DataLoader(TensorDataset(X, Y), shuffle=True)
     with pytest.raises(
-        ValueError, match=r"environments\[0\]: expected a DataLoader that does not"
+        ValueError, match=r"environments\[0\]: expected a DataLoader that"
     ):
         PAEarlyStopping((shuffled, X))
 
