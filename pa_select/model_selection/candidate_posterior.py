@@ -8,15 +8,15 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.base import is_regressor
 
+from pa_select.model_selection.data import folds_of, needs_groups
 from pa_select.model_selection.rules import cv_results_of, first_metric, split_scores_of
-from pa_select.model_selection.splits import needs_groups
 from pa_select.scores.candidate_posterior import (
     CandidatePosterior,
     posterior_of_parts,
     scores_of_pairs,
 )
 from pa_select.utils.arrays import as_numpy
-from pa_select.utils.typing import Array, Floats, Ints, Matrix, Search
+from pa_select.utils.typing import Floats, Matrix, Search
 
 # So many columns of a table are named in a message.
 _NAMED = 3
@@ -197,23 +197,6 @@ def no_parts(n_folds: int) -> str:
         "cv: expected at least two test folds without a common row, such as those of 5-fold "
         f"cross-validation, got {n_folds} fold{'' if n_folds == 1 else 's'} without two such."
     )
-
-
-def folds_of(splits: Iterable[Any]) -> list[Ints]:
-    """Return the test rows of each split; masks become row numbers."""
-    folds = []
-    if not isinstance(splits, Iterable):
-        raise TypeError(
-            f"splits: expected (train, test) for each split, got {type(splits).__name__}."
-        )
-    for split in splits:
-        if not isinstance(split, (tuple, list)) or len(split) != 2:
-            raise ValueError(
-                f"splits: expected (train, test) for each split, got {type(split).__name__}."
-            )
-        rows: Array = np.asarray(split[1])
-        folds.append(np.flatnonzero(rows) if rows.dtype == bool else rows.astype(np.int64))
-    return folds
 
 
 def _matrix(scores: Any, name: str) -> Floats:

@@ -14,9 +14,8 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.utils import check_random_state, column_or_1d, indexable
 from sklearn.utils.multiclass import check_classification_targets
 
-from pa_select.model_selection.data import Given, Site
+from pa_select.model_selection.data import Given, Site, needs_groups
 from pa_select.model_selection.rules import RULES
-from pa_select.model_selection.splits import needs_groups
 from pa_select.scores.class_scores import warn_of_trained_module
 from pa_select.utils.arrays import are_rows, check_column, check_weight, refuse_no_rows, stacked
 from pa_select.utils.estimators import is_instance, unwrapped
@@ -57,9 +56,9 @@ def check_given(
         kind = type(search).__name__
         raise ValueError(f"y: {kind} requires y to be passed, but the target y is None")
     refuse_no_rows(X, "X", may_be_dataset=False)
-    X, y = indexable(X, y)
-    n = _num_samples(X)
     check_row_order(y, X, "y")
+    rows, y = indexable(X, y)
+    n = _num_samples(rows)
     labels = check_column(y, n, "y")
     if of_regressors:
         labels = labels.astype(np.float64)
@@ -70,17 +69,17 @@ def check_given(
     needs_column = is_instance(final, "skorch", "NeuralNet") and is_regressor(final)
     y_to_fit = y if needs_column or np.ndim(y) != 2 else column_or_1d(y, warn=not of_regressors)
     warn_of_trained_module(search.estimator)
-    names = None if environments is None else check_environments(environments, X)
-    params = _check_method_params(X, params=params)
+    names = None if environments is None else check_environments(environments, rows)
+    params = _check_method_params(rows, params=params)
     for_splitter = groups if groups is not None else names if needs_groups(search.cv) else None
     if for_splitter is not None:
-        check_row_order(for_splitter, X, "groups")
+        check_row_order(for_splitter, rows, "groups")
         for_splitter = check_column(for_splitter, n, "groups")
         if search.cv is not None and not isinstance(search.cv, (int, np.integer)):
             params |= {"groups": for_splitter}
     routed = search._get_routed_params_for_fit(params)
     given = Given(
-        samples=[X],
+        samples=[rows],
         y=labels,
         y_to_fit=y_to_fit,
         labels=np.unique(labels[: 0 if of_regressors else None]),
@@ -100,13 +99,13 @@ def check_given(
     check_prior(search.prior, len(given.labels))
     resolve_device(search.device)
     if views is not None:
-        checked = [_check_view(view, X, n, name) for name, view in _views_by_name(views, n)]
-        return replace(given, samples=[X, *checked], n_views=len(checked))
+        checked = [_check_view(view, rows, n, name) for name, view in _views_by_name(views, n)]
+        return replace(given, samples=[rows, *checked], n_views=len(checked))
     if paired is None:
         return given
-    sites, samples = _sites(paired, X, search, given.seed)
+    sites, samples = _sites(paired, rows, search, given.seed)
     _check_metrics_of_pairs(given)
-    return replace(given, samples=[X, *samples], sites=sites)
+    return replace(given, samples=[rows, *samples], sites=sites)
 
 
 def _check_search(search: Search, environments: Any, views: Any, paired: Any) -> None:

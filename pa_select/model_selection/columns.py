@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from pa_select.model_selection.comparison import Comparison
-from pa_select.model_selection.data import SAMPLE_X, Given
-from pa_select.model_selection.rules import new_site_names
-from pa_select.model_selection.splits import n_disjoint
+from pa_select.model_selection.data import SAMPLE_X, Given, n_disjoint
+from pa_select.model_selection.rules import new_site_columns
 from pa_select.model_selection.work import Outcome, chance_scores
-from pa_select.scores.new_site import interval_of_sites
 from pa_select.scores.precomputed import RecordedRegressor, Stacks, row_numbers
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Floats, Ints, Prior
@@ -161,14 +159,6 @@ def _environment_columns(
     return columns
 
 
-def new_site_columns(
-    metric: str, scores: Floats, sizes: Floats, *, of_regressors: bool
-) -> dict[str, Floats]:
-    """Make the columns from the scores at the sites, (n_sites, n_candidates), and their rows."""
-    ends = interval_of_sites(scores, sizes, of_regressors)
-    return {} if ends is None else dict(zip(new_site_names(metric), ends, strict=True))
-
-
 def _standard_errors(
     metric: str,
     splits: Floats,
@@ -279,15 +269,6 @@ def _tested(
     return models
 
 
-class Agreements(NamedTuple):
-    """The columns of the agreements, and what compares two candidates by them."""
-
-    columns: dict[str, Any]
-    #: The agreement of every pair, (n_candidates, n_pairs), and the pairs; none of regressors.
-    terms: Floats
-    pairs: PooledPairs
-
-
 def agreement_columns(
     outcomes: Sequence[Sequence[Outcome]],
     stacks: Stacks,
@@ -295,14 +276,17 @@ def agreement_columns(
     given: Given,
     prior: Prior,
     device: Any,
-) -> Agreements:
-    """Make the columns of the agreements, and that of what went wrong with each candidate."""
+) -> tuple[dict[str, Any], Floats, PooledPairs]:
+    """Make the columns of the agreements, and that of what went wrong with each candidate.
+
+    Returns them, the agreement of every pair, (n_candidates, n_pairs), and the pairs.
+    """
     pairs, n, candidates = comparison.pooled(given.weight), stacks.n_candidates, stacks.candidates
     errors = [next(filter(None, (x.error for x in of_one)), "") for of_one in outcomes]
     of_errors = {"error": np.array(errors, dtype=object)}
     if given.of_regressors:
         columns = _of_regressors(stacks, comparison) | of_errors
-        return Agreements(columns, np.empty((n, 0)), pairs)
+        return columns, np.empty((n, 0)), pairs
     # Imported here: workers that fit and score do not need torch.
     from pa_select.agreement.solved_problems import pooled_agreement
 
@@ -313,7 +297,7 @@ def agreement_columns(
             columns[name][candidates] = 0.0
         columns["n_pairs"][candidates] = np.count_nonzero(pairs.weight)
         terms[candidates] = 0.0
-        return Agreements(columns, terms, pairs)
+        return columns, terms, pairs
     # The uniform prior is that of the papers, to be reported beside the one that decides.
     both = (
         pooled_agreement(stacks, pairs, prior=x, device=device, names=candidates.tolist())
@@ -332,7 +316,7 @@ def agreement_columns(
         if isinstance(given.error_score, str):  # "raise"
             raise RuntimeError(said)
         warn_caller(f"{len(failed)} of {n} agreements could not be computed. The first, {said}")
-    return Agreements(columns, terms, pairs)
+    return columns, terms, pairs
 
 
 def _of_regressors(stacks: Stacks, comparison: Comparison) -> dict[str, Any]:

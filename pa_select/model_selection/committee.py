@@ -16,7 +16,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from pa_select.model_selection.candidate_posterior import candidate_posterior, folds_of, no_parts
+from pa_select.model_selection.candidate_posterior import candidate_posterior, no_parts
 from pa_select.model_selection.committee_checks import (
     check_classes,
     check_params,
@@ -35,7 +35,7 @@ from pa_select.model_selection.committee_vote import (
     sum_of,
     vote,
 )
-from pa_select.model_selection.data import Split
+from pa_select.model_selection.data import Split, folds_of
 from pa_select.model_selection.evaluation import (
     ONE_METRIC,
     metrics_of,

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.optimize import brentq
 
-from pa_select.model_selection.candidate_posterior import folds_of
-from pa_select.model_selection.comparison import Comparison
-from pa_select.model_selection.data import SAMPLE_X, Given, Split
+from pa_select.model_selection.data import SAMPLE_X, Given, Split, folds_of
 from pa_select.scores.candidate_posterior import CandidatePosterior
 from pa_select.scores.class_scores import align_classes, calibrated, class_scores, columns_of
 from pa_select.scores.precomputed import (
@@ -26,6 +24,8 @@ from pa_select.utils.arrays import as_numpy
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Array, Floats, Ints, Rows, Scorer
 
+#: For each split, the rows of each sample that its models score.
+ScoredRows: TypeAlias = Sequence[Mapping[int, Ints]]
 # The least probability, of which the log is taken.
 _LEAST = 1e-12
 # At this share of a usual inverse temperature all classes are about equally probable.
@@ -153,12 +153,14 @@ def _held_out(splits: Sequence[Split], weight: Any) -> tuple[Ints, Floats | None
     return rows, None if weight is None else np.asarray(weight, dtype=np.float64)[rows]
 
 
-def temperatures(stacks: Stacks, comparison: Comparison, given: Given, candidates: Ints) -> Floats:
+def temperatures(
+    stacks: Stacks, scored_rows: ScoredRows, given: Given, candidates: Ints
+) -> Floats:
     """Return the inverse temperatures that fit candidates' scores of labelled rows best.
 
     nan: a candidate that has no class scores.
     """
-    rows = [of_split[SAMPLE_X] for of_split in comparison.scored_rows]
+    rows = [of_split[SAMPLE_X] for of_split in scored_rows]
     every = np.concatenate(rows)
     weight = None if given.weight is None else given.weight[every]
     betas = np.full(len(candidates), np.nan)
@@ -171,14 +173,18 @@ def temperatures(stacks: Stacks, comparison: Comparison, given: Given, candidate
 
 
 def vote_of(
-    committee: Any, stacks: Stacks, comparison: Comparison, given: Given
+    committee: Any,
+    stacks: Stacks,
+    scored_rows: ScoredRows,
+    splits: Sequence[Split],
+    given: Given,
 ) -> CommitteeVote | None:
     """Return the votes of a committee's fold models; None if a member has no class scores."""
     members = committee._members
     if not np.isin(members.candidates, stacks.candidates).all():
         return None
-    folds = [test for _, test in comparison.splits]
-    return CommitteeVote(stacks, *members, comparison.scored_rows, folds, given.y)
+    folds = [test for _, test in splits]
+    return CommitteeVote(stacks, *members, scored_rows, folds, given.y)
 
 
 @dataclass(frozen=True)
@@ -192,7 +198,7 @@ class CommitteeVote:
     shares: Floats
     betas: Floats | None
     #: For each split, the rows of each sample that its models score, and its test rows.
-    scored_rows: Sequence[Mapping[int, Ints]]
+    scored_rows: ScoredRows
     folds: Sequence[Ints]
     #: The labels of all rows.
     y: Array

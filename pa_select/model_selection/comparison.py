@@ -19,9 +19,10 @@ from pa_select.model_selection.data import (
     Site,
     Split,
     Task,
+    halves,
+    make_splits,
 )
 from pa_select.model_selection.rules import split_scores_of
-from pa_select.model_selection.splits import halves, make_splits
 from pa_select.pairing import pair_environments
 from pa_select.scores.candidate_posterior import halves_of, scores_of_halves, scores_of_pairs
 from pa_select.utils.messages import warn_caller
@@ -262,9 +263,13 @@ def _of_environments(given: Given, splits: list[Split], between: Any) -> Compari
         split_of = np.repeat(range(len(splits)), [len(test) for _, test in splits])
         rows = np.concatenate([test for _, test in splits])
         a, b = pair(rows)
-        for split_a, split_b in np.unique(np.column_stack([split_of[a], split_of[b]]), axis=0):
-            both = (split_of[a] == split_a) & (split_of[b] == split_b)
-            pairs.append(PairsOfModels(int(split_a), rows[a[both]], int(split_b), rows[b[both]]))
+        code = split_of[a] * len(splits) + split_of[b]
+        order = np.argsort(code, kind="stable")
+        for part in np.split(order, np.flatnonzero(np.diff(code[order])) + 1):
+            both = a[part], b[part]
+            if len(part):
+                of_a, of_b = (int(split_of[side[0]]) for side in both)
+                pairs.append(PairsOfModels(of_a, rows[both[0]], of_b, rows[both[1]]))
     if not pairs:
         raise ValueError(
             "environments: expected a class with rows in at least two environments among the "

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from sklearn.pipeline import make_pipeline
 
-from pa_select.model_selection.columns import new_site_columns
 from pa_select.model_selection.comparison import Comparison
 from pa_select.model_selection.data import Given, Site
-from pa_select.model_selection.rules import column, errors_of, split_scores_of
+from pa_select.model_selection.rules import column, errors_of, new_site_columns, split_scores_of
 from pa_select.scores.candidate_posterior import (
     CandidatePosterior,
     halves_of,
@@ -26,7 +25,6 @@ from pa_select.utils.typing import Floats, Ints, Mask
 
 if TYPE_CHECKING:
     from pa_select.model_selection.committee_vote import CommitteeVote
-    from pa_select.two_sites.engine import Engine
     from pa_select.two_sites.score_of_units import Differences
 
 #: Takes a function of a fitted model and its candidate's number, which maps the model, and
@@ -36,15 +34,15 @@ Mapped: TypeAlias = Callable[[Callable[[Any, int], Any]], Any]
 
 @dataclass(frozen=True, eq=False)
 class Expected:
-    """What the candidates of a search are expected to score at each of its sites."""
+    """What the candidates of a search are expected to score at its sites; nothing without any."""
 
     #: The columns of ``cv_results_``, and the table that has them, too.
-    columns: Mapping[str, Any]
+    columns: dict[str, Any]
     table: Mapping[str, Any]
     metric: str
     sites: Sequence[Site]
     given: Given
-    engine: Engine
+    engine: Any  # an `Engine`
     #: The candidates that have all scores, and what is expected of them at each site.
     candidates: Ints
     found: Sequence[Any]
@@ -89,6 +87,8 @@ class Expected:
 
     def differences(self) -> dict[str, Differences]:
         """Return the differences between expected scores: at "", the worst sites, and by site."""
+        if not self.sites:
+            return {}
         worst, known = self._worst, self.candidates
         places = {"": worst} | {
             site.name: np.full_like(worst, i) for i, site in enumerate(self.sites) if site.name
@@ -98,8 +98,10 @@ class Expected:
             for name, at in places.items()
         }
 
-    def attributes_of_choice(self, chosen: int) -> dict[str, Any]:
+    def attributes_of_choice(self, chosen: int | None) -> dict[str, Any]:
         """Return what the chosen candidate is expected to score; warn if this is in doubt."""
+        if not self.sites or chosen is None:
+            return {}
         from pa_select.two_sites.classification import doubt_of_lapses
 
         if chosen in self.candidates:
@@ -127,13 +129,15 @@ class Expected:
         n_objects: Any = by_site.get("", by_site)
         return _attributes_of(self.columns, self.metric, chosen) | {"n_objects_": n_objects}
 
-    def attributes_of_committee(self, vote: CommitteeVote) -> dict[str, Any]:
+    def attributes_of_committee(self, vote: CommitteeVote | None) -> dict[str, Any]:
         """Return what a committee is expected to score.
 
         It is one more model of the engine. Its members predict the rows of each site as they are
         judged: as measured, or adapted. A single member whose temperature changes no score is
         expected to score what it scores alone.
         """
+        if not self.sites or vote is None:
+            return {}
         weights = {name: self.given.score_weight(name) for name in self.given.scorers}
         scorers = self.given.scorers
         # Its votes are its only member's, so that its estimate is that candidate's, too.
@@ -162,11 +166,13 @@ class Expected:
         expected = [columns[f"expected_{self.metric}"][0] for columns in by_site]
         return _attributes_of(by_site[int(np.argmin(expected))], self.metric, 0)
 
-    def adapted_models(self, mapped: Mapped, adapter: Any) -> Any:
+    def attributes_of_refit(self, mapped: Mapped, adapter: Any) -> dict[str, Any]:
         """Return what to use at the site: the fitted models, after an adapter where that helps.
 
-        A dict if the sites have names.
+        A dict of these if the sites have names.
         """
+        if not self.sites:
+            return {}
         # Imported here: workers that fit and score do not need torch.
         from pa_select.two_sites.site_adapter import SiteAdapter
 
@@ -183,7 +189,7 @@ class Expected:
                 return make_pipeline(learnt, model) if helped[candidate] else model
 
             by_site[site.name] = mapped(adapted)
-        return by_site if self.sites[0].name else by_site[""]
+        return {"best_adapted_": by_site if self.sites[0].name else by_site[""]}
 
 
 def expected_at_sites(
@@ -194,6 +200,8 @@ def expected_at_sites(
     given: Given,
 ) -> Expected:
     """Compute the expected scores; `metric` decides about adapted rows and the worst site."""
+    if not comparison.sites:
+        return Expected({}, table, metric, (), given, None, stacks.candidates, ())
     from pa_select.two_sites.classification import Classification
     from pa_select.two_sites.engine import Engine
     from pa_select.two_sites.regression import Regression
@@ -287,12 +295,12 @@ def posterior_of(
     metric: str,
     comparison: Comparison,
     given: Given,
-    expected: Expected | None,
+    expected: Expected,
 ) -> CandidatePosterior | None:
     """Compute the posterior over the candidates; None without disjoint parts, or scores."""
     if not pairs_of_parts(comparison.folds, given.of_regressors):
         return None
-    if expected is not None:
+    if expected.sites:
         parts = expected.scores_of_parts(comparison.folds)
     else:
         parts = comparison.scores_of_parts(table, metric, given.seed)

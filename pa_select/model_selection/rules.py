@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from pa_select.scores.new_site import interval_of_sites
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Floats, Ints, Mask, Rule, Search
 
@@ -95,6 +96,14 @@ def new_site_names(metric: str) -> tuple[str, str]:
     """Return the names of the columns of the two ends of a metric's interval."""
     suffix = "" if metric == "score" else f"_{metric}"
     return f"new_site_low{suffix}", f"new_site_high{suffix}"
+
+
+def new_site_columns(
+    metric: str, scores: Floats, sizes: Floats, *, of_regressors: bool
+) -> dict[str, Floats]:
+    """Make the columns from the scores at the sites, (n_sites, n_candidates), and their rows."""
+    ends = interval_of_sites(scores, sizes, of_regressors)
+    return {} if ends is None else dict(zip(new_site_names(metric), ends, strict=True))
 
 
 def first(eligible: Mask, *keys: Floats, table: Table, tie: float = 0.0) -> int:
