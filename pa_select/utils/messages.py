@@ -33,9 +33,9 @@ def keeps_warnings(fit: Callable[..., Any]) -> Callable[..., Any]:
     return noted
 
 
-def warn_caller(message: str, category: type[Warning] = UserWarning, *, keep: bool = True) -> None:
+def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the first line outside of this package and of the packages that call it."""
-    kept = _kept.get() if keep else None
+    kept = _kept.get()
     if kept is not None and message not in kept:
         kept.append(message)
     level, frame = 1, inspect.currentframe()
@@ -46,17 +46,9 @@ def warn_caller(message: str, category: type[Warning] = UserWarning, *, keep: bo
     warnings.warn(message, category, stacklevel=max(level - 1, 1) + 1)
 
 
-# The state of this process, all of it. Advice that each search would repeat is given once, and a
-# scorer, which each fold calls, warns once; an attribute of it would change what a search caches.
-_SAID: set[str] = set()
+# The state of this process, all of it: a scorer, which each fold calls, warns once; an attribute
+# of it would change what a search caches.
 _HAVE_WARNED: WeakSet[Any] = WeakSet()
-
-
-def warn_once(message: str, about: str) -> None:
-    """Warn of a subject once in a process; no search keeps this, whichever came first."""
-    if about not in _SAID:
-        _SAID.add(about)
-        warn_caller(message, keep=False)
 
 
 def warn_once_by(scorer: Any, message: str) -> None:
