@@ -275,12 +275,6 @@ def _of_environments(given: Given, splits: list[Split], between: Any) -> Compari
             "environments: expected a class with rows in at least two environments among the "
             "test rows, got none."
         )
-    compared = np.unique(given.y[np.concatenate([pair.rows_a for pair in pairs])])
-    if len(compared) == 1 < len(given.labels):
-        warn_caller(
-            f"environments: expected rows of several classes to compare, got only rows of class "
-            f"{compared.tolist()[0]!r}. Their agreement says nothing, and the score decides."
-        )
     own = "environments" if between is None else between
     return _scored_by_environment(names, Comparison(own, splits, pairs))
 
