@@ -22,6 +22,8 @@ QUICK = tests/agreement/test_known_values.py tests/agreement/test_inputs.py \
 # The arithmetic of other processors, which their libraries can be told to use: one without vector
 # instructions, one with those of 2013, and one whose sums are shared by two threads.
 PROCESSORS ?= old avx2 threads
+# The rooms whose numbers come from sums over many rows.
+NUMERICAL = tests/agreement tests/model_selection tests/scores tests/theory tests/two_sites
 AS_old = OMP_NUM_THREADS=1 OPENBLAS_CORETYPE=Prescott ATEN_CPU_CAPABILITY=default \
 	MKL_ENABLE_INSTRUCTIONS=SSE4_2 NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4 AVX512_ICL AVX512_SPR"
 AS_avx2 = OMP_NUM_THREADS=1 OPENBLAS_CORETYPE=Haswell ATEN_CPU_CAPABILITY=avx2 \
@@ -120,6 +122,7 @@ figures: $(VENV)/.docs $(VENV)-tools/.installed ## the tables in docs/figures of
 		--table docs/figures/first_page.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/studies/study_reliability.py \
 		--table docs/figures/reliability.csv
+	OMP_NUM_THREADS=1 $(BIN)/python examples/studies/study_groups.py --table docs/figures/groups.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/studies/study_stability.py \
 		--table docs/figures/stability.csv
 	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_training_with_few_labels.py \

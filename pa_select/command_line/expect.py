@@ -77,7 +77,7 @@ def run(options: argparse.Namespace, own_process: bool) -> None:
         from pa_select.scores.precomputed import RecordedClassifier
         from pa_select.two_sites.classification import Classification
         from pa_select.two_sites.paired_rows import FEW_PAIRS, doubts_of_pairing
-        from pa_select.two_sites.trained import doubts_of_labels, of_outputs
+        from pa_select.two_sites.trained import of_outputs
 
     n_pairs, n_classes = first_a.values.shape
     if n_pairs < FEW_PAIRS:
@@ -108,7 +108,7 @@ def run(options: argparse.Namespace, own_process: bool) -> None:
     posterior = found.posterior() if len(models) > 1 else None
     expected = found.by_name
     for message in (
-        *doubts_of_labels(expected, first_val.name, options.labels),
+        *found.doubts_of_labels(first_val.name, options.labels),
         *found.doubts_of_scores([val.name for _, _, val in models.values()]),
     ):
         output.warn(message)

@@ -167,7 +167,10 @@ def columns_that_decide(
     shown |= {
         f"{words}{at_home}": (score + metric, f"se_test_{metric}"),
         f"{words} on the views": (f"{score}{metric}_views", f"se_test_{metric}_views"),
-        f"{words} in the worst environment": (f"{score}{metric}_worst_environment", ""),
+        f"{words} in the worst environment": (
+            f"{score}{metric}_worst_environment",
+            f"se_test_{metric}_worst_environment",
+        ),
         f"{words} at a new site (worse end)": (at_new_site, ""),
     }
     if expected not in cv_results:  # with pairs the agreement is shown only if it decides
@@ -207,9 +210,10 @@ def _longest(values: Floats) -> float:
 
 
 def _text(values: Floats, errors: Floats | None, candidate: int, where: Array | None) -> str:
+    text = with_error(values[candidate], np.nan if errors is None else errors[candidate])
     if where is not None and np.isfinite(values[candidate]):
-        return f"{values[candidate]:.3f} ({where[candidate]})"
-    return with_error(values[candidate], np.nan if errors is None else errors[candidate])
+        return f"{text} ({where[candidate]})"
+    return text
 
 
 def in_digits(value: float, error: float = np.nan) -> str:

@@ -22,11 +22,11 @@ from pa_select.two_sites.paired_rows import (
     check_pairs,
     warn_of_pairs,
 )
+from pa_select.two_sites.regression import Regression
 from pa_select.two_sites.site_adapter import SiteAdapter, cross_adapted
 from pa_select.two_sites.trained import (
     ExpectedScore,
     doubt_of_few_labels,
-    doubts_of_labels,
     estimates,
 )
 from pa_select.utils.arrays import (
@@ -104,9 +104,9 @@ def expected_score(
         metric must take sample weights. None: the metric of the fitted search or searches, if
         they have a single one; else the accuracy, or R2 for regressors.
     adapter : None, "ridge" or estimator, default=None
-        If given, the model predicts the rows of b after a regression has mapped them to
-        rows of a, as `SiteAdapter` does. The regressions are cross-fitted: no row is mapped by
-        one that has seen it. The rows of b may then have other columns.
+        If given, the model predicts the rows of b after a regression, or a transformer, has
+        mapped them to rows of a, as `SiteAdapter` does. They are cross-fitted: no row is mapped
+        by one that has seen it. The rows of b may then have other columns.
     reference : {"ensemble", "self"} or fitted estimator, default="ensemble"
         The posteriors (or predictions) that replace the labels: the mean over the most accurate
         estimators (within two standard errors of the best score), each estimator's own, or the
@@ -117,8 +117,9 @@ def expected_score(
         The standard error and the interval then do not assume that rows of one group are
         independent, and use Student's t for few groups.
     pair_groups : array-like of shape (n,), default=None
-        The object of each pair, if objects have several, such as the image of each pixel. None:
-        every pair is an object of its own. Then equal rows of X_a are refused if they are those of
+        The object of each pair, if objects have several, such as the image of each pixel. Standard
+        error and interval then are those of objects, with Student's t for few of them; they hold
+        less often for losses (:doc:`/paired`). None: every pair is an object of its own. Then equal rows of X_a are refused if they are those of
         more than a tenth of the objects, but for tables of few discrete values, in which half of
         the columns tell fewer rows apart than all columns do. Class scores may be equal.
 
@@ -242,7 +243,7 @@ def expected_score(
         warnings,
         pair_groups=pair_groups,
     )
-    for message in [*warnings, *doubts_of_labels(expected, "X_val", "y_val")]:
+    for message in warnings:
         warn_caller(message)
     _warn_of_adapters(estimators)
     several = isinstance(estimators, (Mapping, list, tuple))
@@ -318,7 +319,7 @@ def _of_class_scores(
     expected = estimates(
         model, *rows, scoring, groups=groups, warnings=warnings, pair_groups=pair_groups
     )
-    for message in [*warnings, *doubts_of_labels(expected, "X_val", "y_val")]:
+    for message in warnings:
         warn_caller(message)
     warn_of_pairs(a, b, "rows", groups=pair_groups)
     (one,) = expected.values()
@@ -476,7 +477,8 @@ def expected_scorer(
     # A wrong name, or wrong pairs, would make every fold of a search fail.
     check_scoring_argument(scoring)
     if isinstance(scoring, str):
-        Classification().check_scorer(get_scorer(scoring), np.arange(3))
+        for task in (Regression(), Classification()):
+            task.check_scorer(get_scorer(scoring), np.arange(3))
     check_pairs(X_a, X_b, adapter=adapter)
     scorer = ExpectedScorer(X_a, X_b, scoring, adapter)
     scorer._rows()  # once, and not in every process of a search

@@ -16,7 +16,7 @@ B = np.round(A + RNG.normal(size=(60, 3)), 3)
 # Not in sorted order: columns are found by name.
 COLUMNS = ["dog", "eel", "cat"]
 NAMED = np.array(COLUMNS)[Y]
-ACCURACY = float((A.argmax(axis=1) == Y).mean())
+ACCURACY = pytest.approx((A.argmax(axis=1) == Y).mean())
 
 
 @pytest.fixture(autouse=True)

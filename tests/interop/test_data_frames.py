@@ -173,7 +173,7 @@ def test_transforms_as_its_estimator_is_set(kind, by):
         found, expected = search.transform(rows), grid.transform(rows)
     assert type(found) is type(expected)
     assert type(found).__module__.split(".")[0] == ("numpy" if kind == "default" else kind)
-    np.testing.assert_array_equal(np.asarray(found), np.asarray(expected))
+    np.testing.assert_allclose(np.asarray(found), np.asarray(expected))
     if kind != "default":
         assert list(found.columns) == list(expected.columns)
 

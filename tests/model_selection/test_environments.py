@@ -130,10 +130,10 @@ def test_environments_are_the_groups_of_a_splitter_that_needs_groups():
         search = PASearchCV(MODEL, NEW_SITES, cv=cv)
         table = search.fit(rows, y, environments=later).cv_results_
         expected = search.fit(rows, y, environments=site, groups=site).cv_results_
-        np.testing.assert_array_equal(table["mean_test_score"], expected["mean_test_score"])
+        np.testing.assert_allclose(table["mean_test_score"], expected["mean_test_score"])
         with sklearn.config_context(enable_metadata_routing=True):
             routed = search.fit(rows, y, environments=later).cv_results_
-        np.testing.assert_array_equal(table["mean_test_score"], routed["mean_test_score"])
+        np.testing.assert_allclose(table["mean_test_score"], routed["mean_test_score"])
     # Other groups are what they are, and other splitters get none.
     patients = np.arange(400) // 4
     grouped = PASearchCV(MODEL, NEW_SITES, cv=GroupKFold(2))
@@ -181,7 +181,7 @@ def test_environments_are_held_out_and_stratify_folds_whatever_makes_the_pairs(g
     assert "new_site_low" in fitted(params | {"cv": LeaveOneGroupOut()}, fit).cv_results_
     found, usual = fitted(params, fit).cv_results_, fitted(*GIVEN["environments"]).cv_results_
     for name in ("mean_test_score", "mean_test_score_worst_environment"):
-        np.testing.assert_array_equal(found[name], usual[name])
+        np.testing.assert_allclose(found[name], usual[name])
 
 
 @pytest.mark.parametrize("scoring", ["accuracy", "neg_log_loss"])
@@ -220,7 +220,7 @@ def test_sites_as_groups_say_no_more_of_held_out_sites_than_their_rows():
         given = {"environments": SITE, "groups": groups}
         table = fitted({"cv": LeaveOneGroupOut()}, given).cv_results_
         errors.append(table["se_test_score"])
-    np.testing.assert_array_equal(*errors)
+    np.testing.assert_allclose(*errors)
     by_rows = error_of_rate(table["mean_test_score"], len(SORTS))
     np.testing.assert_allclose(errors[0], by_rows, rtol=1e-3)
 

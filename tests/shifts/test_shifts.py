@@ -117,7 +117,7 @@ def test_types_of_rows(shift):
         assert not shifted.X.requires_grad
         tolerance = 0.02 if dtype == torch.bfloat16 else 1e-6
         assert_allclose(shifted.X.double().numpy(), expected.X, atol=tolerance)
-    assert_array_equal(shift(X.tolist()).X, expected.X.tolist())
+    assert_allclose(shift(X.tolist()).X, expected.X)
     frame = pd.DataFrame(X, index=np.arange(30)[::-1]).astype({0: np.float32, 1: np.int16})
     shifted = shift(frame)
     assert shifted.X.index.equals(frame.index)

@@ -299,8 +299,9 @@ def test_the_error_of_a_difference_is_that_of_both_differences_of_rows():
     assert found.standard_error == pytest.approx(error, rel=1e-4)
     assert found.difference == pytest.approx(np.subtract(*table["expected_score"]))
     assert found.p_value == pytest.approx(2 * norm.sf(abs(found.difference) / error), rel=1e-3)
-    assert search.compare(1, 0).standard_error == found.standard_error
-    assert search.compare(1, 0).difference == -found.difference
+    other = search.compare(1, 0)
+    assert other.standard_error == pytest.approx(found.standard_error)
+    assert other.difference == pytest.approx(-found.difference)
     assert search.compare(1, 1)[:4] == (0, 0, 1, 1)
     # It is smaller than both errors suggest, and so more candidates are told apart.
     assert error < 0.8 * np.hypot(*table["expected_score_se"])

@@ -245,6 +245,28 @@ def test_equal_weights_are_no_weights_and_rows_of_weight_0_do_not_count():
     assert expected(every, np.where(zero, 0.0, weight)) == pytest.approx(expected(~zero))
 
 
+def test_several_targets_are_refused_with_a_way_out():
+    X, y = load_diabetes(return_X_y=True)
+    y, pair = np.column_stack([y, y]), (X[:60], 1.01 * X[:60])
+    message = r"expected shape \(382,\), got \(382, 2\)\. For several numbers of a row fit one"
+    with pytest.raises(ValueError, match=f"^y: {message} model or search"):
+        PASearchCV(Ridge(), {}).fit(X[60:], y[60:], paired=pair)
+    with pytest.raises(ValueError, match=f"^y_val: {message} model or search"):
+        expected_score(Ridge().fit(X, y), *pair, X[60:], y[60:])
+
+
+def test_a_maximum_grows_with_the_rows_and_has_no_expected_score():
+    X, y = load_diabetes(return_X_y=True)
+    pair, rest, scoring = (X[:60], 1.01 * X[:60]), (X[60:], y[60:]), "neg_max_error"
+    for call in (
+        lambda: PASearchCV(Ridge(), {}, scoring=scoring).fit(*rest, paired=pair),
+        lambda: expected_score(Ridge().fit(*rest), *pair, *rest, scoring=scoring),
+        lambda: expected_scorer(*pair, scoring=scoring),
+    ):
+        with pytest.raises(ValueError, match="does not grow with .*, such as 'neg_root_mean_sq"):
+            call()
+
+
 @pytest.mark.parametrize("counts", [True, False])
 @pytest.mark.parametrize("scoring", ["neg_mean_poisson_deviance", "neg_mean_squared_log_error"])
 def test_targets_of_metrics_of_positive_numbers_stay_positive(counts, scoring):
