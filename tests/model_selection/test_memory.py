@@ -3,10 +3,6 @@
 import os
 import pickle
 import shutil
-import signal
-import subprocess
-import sys
-import time
 
 import joblib
 import numpy as np
@@ -78,53 +74,6 @@ def test_whatever_changes_is_computed_anew(tmp_path, marks):
     assert added(views=changed) == 4
     # How the agreement is computed changes no fit.
     assert added(prior="uniform", pre_dispatch="all", device="cpu") == 0
-
-
-GRID_OF_FOUR = {"var_smoothing": np.geomspace(1e-9, 1, 4).tolist()}
-SCRIPT = """
-import joblib
-import sys
-from helpers.counting import Counting
-from helpers.search_tables import same_tables
-from sklearn.datasets import load_iris
-from sklearn.model_selection import RepeatedStratifiedKFold
-from pa_select import PASearchCV
-
-if __name__ == "__main__":
-    cv = RepeatedStratifiedKFold(n_splits=2, n_repeats=2, random_state=0)
-    model = Counting({marks!r}, pause=0.1)
-    search = PASearchCV(model, {grid!r}, cv=cv, memory={memory!r}, n_jobs={n_jobs})
-    with joblib.parallel_config(backend="multiprocessing"):
-        joblib.dump(search.fit(*load_iris(return_X_y=True)).cv_results_, {results!r})
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("n_jobs", [1, 2])
-def test_a_killed_search_goes_on(tmp_path, marks, n_jobs):
-    script = SCRIPT.format(
-        marks=str(marks),
-        grid=GRID_OF_FOUR,
-        memory=str(tmp_path / "memory"),
-        n_jobs=n_jobs,
-        results=str(tmp_path / "results"),
-    )
-    path = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    program = {"args": [sys.executable, "-c", script], "env": os.environ | path}
-    killed = subprocess.Popen(**program, start_new_session=True)
-    deadline = time.monotonic() + 600
-    while n_fits(marks) < 5 and time.monotonic() < deadline:
-        time.sleep(0.02)
-    os.killpg(killed.pid, signal.SIGKILL)
-    assert killed.wait() == -signal.SIGKILL
-    assert 5 <= n_fits(marks) < 16
-    # Another process goes on where this one was.
-    subprocess.run(**program, check=True)
-    # At most what was in flight is fitted again, and the refit comes last.
-    assert n_fits(marks) <= 16 + 2 * n_jobs + 1
-    resumed = joblib.load(tmp_path / "results")
-    undisturbed = PASearchCV(Counting(str(marks)), GRID_OF_FOUR, cv=CV).fit(X, Y).cv_results_
-    same_tables(resumed, undisturbed)
 
 
 def test_what_cannot_be_pickled_is_an_error_before_any_fit(tmp_path, marks):

@@ -125,14 +125,6 @@ def test_page_summary_and_picture_say_it(search):
     assert label.endswith(f"\nat a new site {low:.2f} to {high:.2f}")
 
 
-def test_errors_are_said_without_their_sign():
-    search = trees(scoring="neg_log_loss", refit="score").fit(X, y, environments=SITES)
-    low, high = (-search.cv_results_[name][search.best_index_] for name in NAMES[::-1])
-    assert 0 < low < high
-    ends = re.search(r"it is probably (\S+) to (\S+) \(95 %", text_of(search.report())).groups()
-    assert [float(end) for end in ends] == pytest.approx([low, high], abs=0.05)
-
-
 def pairs_of(rows, n_sites, noise):
     rng = np.random.default_rng(0)
     scale = rows.std(axis=0)
@@ -169,14 +161,3 @@ def test_pairs_of_regressors_say_it():
     low, high = sorted(-table[name][search.best_index_] for name in NAMES)
     low, high = (in_digits(end, (high - low) / 3.92) for end in (low, high))
     assert f"it is probably {low} to {high} (95 %" in text_of(search.report())
-
-
-def test_a_rule_may_take_the_best_lower_end():
-    search = trees(refit=best_lower_end).fit(X, y, environments=SITES)
-    low = search.cv_results_["new_site_low"]
-    assert low[search.best_index_] == low.max()
-    assert search.decides_ == "score"
-
-
-def best_lower_end(cv_results):
-    return int(cv_results["new_site_low"].argmax())

@@ -13,17 +13,15 @@ from sklearn.cross_decomposition import PLSRegression
 from sklearn.datasets import load_diabetes
 from sklearn.exceptions import FitFailedWarning, NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import get_scorer, make_scorer, mean_squared_error, r2_score
+from sklearn.metrics import get_scorer, r2_score
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_val_predict
 
 from pa_select import (
     PARandomizedSearchCV,
     PASearchCV,
-    PASearchDisplay,
     expected_scorer,
     regression_agreement,
 )
-from pa_select.plotting import ExpectedScoreDisplay
 
 RMSE, MSE, MAE = (
     f"neg_{name}"
@@ -132,15 +130,11 @@ def test_the_interval_of_the_absolute_error_is_that_of_both_norms():
     assert found.expected_interval_ == pytest.approx((-most, -least))
 
 
-def test_the_contract_of_a_search_of_regressors(tmp_path):
+def test_the_contract_of_a_search_of_regressors():
     params = {"adapter": "ridge", "scoring": {"rmse": RMSE, "r2": "r2"}, "refit": "rmse"}
     plain = searched(paired, X, y, **params)
-    for options in ({"memory": str(tmp_path)}, {"memory": str(tmp_path)}, {"n_jobs": 2}):
-        again = searched(paired, X, y, **options, **params)
-        same_tables(plain.cv_results_, again.cv_results_)
-        assert again.expected_interval_ == pytest.approx(plain.expected_interval_)
-    other = searched((a, np.abs(b)), X, y, memory=str(tmp_path), **params)
-    assert other.expected_score_ != plain.expected_score_  # other pairs are another problem
+    again = searched(paired, X, y, n_jobs=2, **params)
+    same_tables(plain.cv_results_, again.cv_results_)
     again = pickle.loads(pickle.dumps(plain))
     np.testing.assert_array_equal(
         again.best_adapted_.predict(paired[1]), plain.best_adapted_.predict(paired[1])
@@ -165,19 +159,6 @@ def test_the_contract_of_a_search_of_regressors(tmp_path):
     search.fit(X, y > 150, paired=paired)
     search.set_params(estimator=Ridge(), param_grid={"alpha": [1.0]})
     assert not search.fit(X, y, paired=paired).agreement_terms_.size
-
-
-def test_displays_and_notebooks_show_a_search_of_regressors():
-    pytest.importorskip("matplotlib").use("agg")
-    found = searched(paired, X, y)
-    display = ExpectedScoreDisplay.from_result(found)
-    assert display.ax_.get_xlabel() == "expected neg root mean squared error at the other site"
-    assert display.intervals_ is not None
-    own = searched(paired, X, y, scoring=make_scorer(mean_squared_error, greater_is_better=False))
-    assert ExpectedScoreDisplay.from_result(own).ax_.get_xlabel().startswith("expected score at")
-    drawn = PASearchDisplay.from_result(searched(paired, X, y, refit="score"))
-    assert drawn.ax_.get_ylabel().startswith("expected neg root mean squared error at the")
-    assert f"{-found.expected_score_:.1f} ±" in found._repr_html_()
 
 
 def test_the_agreement_is_the_mean_of_the_models_of_all_splits():

@@ -98,40 +98,21 @@ def test_who_has_no_score_or_agreement_is_never_chosen():
         named("agreement")(table([0.9], [nan]))
 
 
-def test_a_large_error_of_one_that_cannot_be_chosen_excludes_no_other():
-    found = table([0.7, 0.6, 0.5], [0.1, 0.1, 0.9], se_test_score=[0.2, 0.02, 0.02])
-    assert GuardedSelection()(found) == named("score")(found) == 1
-
-
-# A stable constant classifier, and three that have learnt something.
-BLIND = {
-    "score": [0.52, 0.7, 0.68, 0.66],
-    "agreement": [0.9, 0.1, 0.3, 0.2],
-    "expected_score": [0.52, 0.3, 0.51, 0.55],
-    "expected_score_se": [0.04, 0.04, 0.04, 0.02],
-}
-
-
-@pytest.mark.parametrize(
-    ("rule", "chosen"),
-    [
-        (named("expected"), 3),
-        (named("score"), 1),
-        (within_one_standard_error("size", n_se=9), 1),
-        (GuardedSelection(n_se=19), 2),
-    ],
-)
-def test_no_rule_chooses_who_is_no_better_than_who_looks_at_no_feature(rule, chosen):
-    found = table(**BLIND)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert rule(found) == chosen
-        assert not hasattr(rule, "eligible") or not rule.eligible(found)[0]
-    # Unless nobody is, and then it warns, except where only the simplest is asked for.
-    blind = table(**BLIND | {"score": [0.51, 0.5, 0.5, 0.49], "expected_score": [0.5] * 4})
-    if hasattr(rule, "eligible"):
-        with pytest.warns(UserWarning, match="alone decides|may be no better than chance"):
-            assert rule(blind) in range(4)
+def test_no_rule_chooses_who_is_no_better_than_who_looks_at_no_feature():
+    # A stable constant classifier, and three that have learnt something.
+    found = table([0.52, 0.7, 0.68, 0.66], [0.9, 0.1, 0.3, 0.2])
+    found |= {"expected_score": np.array([0.52, 0.3, 0.51, 0.55])}
+    found |= {"expected_score_se": np.array([0.04, 0.04, 0.04, 0.02])}
+    blind = found | {"mean_test_score": np.full(4, 0.5), "expected_score": np.full(4, 0.5)}
+    wide, simplest = GuardedSelection(n_se=19), within_one_standard_error("size", n_se=9)
+    for rule, chosen in ((named("expected"), 3), (named("score"), 1), (wide, 2), (simplest, 1)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert rule(found) == chosen
+        if rule is not simplest:  # unless nobody is better, and then it warns
+            assert not rule.eligible(found)[0]
+            with pytest.warns(UserWarning, match="alone decides|may be no better than chance"):
+                assert rule(blind) in range(4)
     # The agreement alone may choose it.
     with pytest.warns(UserWarning, match="may be no better than chance: its 'score' is not 2"):
         assert named("agreement")(found) == 0
@@ -218,13 +199,11 @@ def test_rules_choose_what_brute_force_does(name):
 def test_the_simplest_is_what_brute_force_finds():
     for seed in range(400):
         found = random_table(seed)
-        best = brute("score", found)
-        if best is None:
+        if (best := brute("score", found)) is None:
             continue
-        (among, top), score = best, found["mean_test_score"]
-        low = score[top] - found["se_test_score"][top]
-        size = [params["size"] for params in found["params"]]
-        simplest = min((i for i in among if score[i] >= low), key=lambda i: size[i])
+        score, size = found["mean_test_score"], [params["size"] for params in found["params"]]
+        low = score[best[1]] - found["se_test_score"][best[1]]
+        simplest = min((i for i in best[0] if score[i] >= low), key=size.__getitem__)
         rule = within_one_standard_error(lambda params: params["size"])
         assert rule(found) == simplest, seed
 
