@@ -395,7 +395,7 @@ ONE_SPLIT = PredefinedSplit(np.repeat([0, -1], [100, 300]))
 
 @pytest.mark.parametrize("scoring", [None, "accuracy", "neg_log_loss", ["accuracy", "f1_macro"]])
 @pytest.mark.parametrize("views", [0.5 * D, [0.5 * D, 0.6 * D], None])
-@pytest.mark.filterwarnings("ignore:fit was given no|cv tests no row")
+@pytest.mark.filterwarnings("ignore:cv tests no row")
 def test_the_error_of_one_split_is_that_of_its_rows(scoring, views):
     several = isinstance(scoring, list)
     options = {"scoring": scoring, "refit": "accuracy" if several else True}
