@@ -409,6 +409,7 @@ def test_with_several_metrics_false_chooses_nothing():
     ("params", "message"),
     [
         ({"refit": "best"}, "refit: expected a bool, a rule such as 'guarded', .* got 'best'"),
+        ({"scoring": METRICS}, "the parameter refit must be set to a scorer key"),
         ({"refit": "precision", "scoring": METRICS}, "a metric of several, .* got 'precision'"),
         ({"refit": "expected"}, r"paired: expected pairs, .* with refit='expected', got None"),
         ({"refit": PACommittee(GridSearchCV(MODEL, GRID))}, "a PACommittee without a search, got"),
