@@ -241,7 +241,7 @@ def test_the_parts_are_folds_of_the_rows_with_halves_of_the_pairs():
     ).posterior()
     right = np.array([one.predicted == Y_VAL for one in val])
     folds = random_folds(200, of_regressors=False)
-    assert found.scores_a.shape == (10 * 100, 2)  # halves, and pairs of folds of one repetition
+    assert found.scores_a.shape == (100 * 100, 2)  # halves, and pairs of folds of one repetition
     # Two halves of the pairs change the expected score by the same in opposite directions, so
     # that the sum of both parts tells what the rows change: nothing else, as each model is judged
     # by its own posteriors, and not shrunk towards those of others.
