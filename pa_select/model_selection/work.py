@@ -55,9 +55,11 @@ class Outcome:
 
     @property
     def error(self) -> str:
-        """What went wrong, in one line; empty if nothing did."""
+        """What went wrong, the first line of the error; empty if nothing did."""
         text = self.fit_error or self.score_error or ""
-        return text.strip().rpartition("\n")[2]
+        lines = text.rpartition("Traceback (most recent call last):\n")[2].splitlines()
+        # The lines of code are indented; an error may have several lines.
+        return next((line for line in lines if line[:1].strip()), "")
 
 
 def evaluate(

@@ -72,19 +72,9 @@ def test_a_check_does_not_stop_rows_that_the_model_takes(made):
 def test_a_left_out_site_without_positives_is_named():
     y, sites = (V[:, 0] > 0) * 1, np.arange(len(V)) % 4
     y[sites == 2] = 0
-    search = PASearchCV(GaussianNB(), {}, cv=LeaveOneGroupOut(), scoring="roc_auc")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with pytest.raises(
-            ValueError, match="split 2, which holds out 2: its 32 test rows are all"
-        ):
-            search.fit(V, y, environments=sites)
         names = np.array(["a", "b", "c", "d"])[sites]
-        with pytest.raises(ValueError, match="holds out 'c': its 32 .* of class 0"):
-            search.fit(V, y, groups=names)
-        own = "holds out 2: .* only one label .*; its 32 test rows are all of class 0"
-        with pytest.raises(ValueError, match=own):
-            clone(search).set_params(scoring="neg_log_loss").fit(V, y, environments=sites)
         other = GridSearchCV(GaussianNB(), {}, cv=LeaveOneGroupOut(), scoring="roc_auc")
         with pytest.raises(ValueError, match="split 2, which holds out 'c': its 32 .* class 0"):
             PACommittee(other).fit(V, y, groups=names)

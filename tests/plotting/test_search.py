@@ -83,7 +83,8 @@ def test_candidates(search, ax):
 
 
 def test_the_worst_environment_in_words(ax):
-    search = PASearchCV(MODEL, FEW, scoring="accuracy", selection="worst_environment", refit=False)
+    rule = GuardedSelection(score="score_worst_environment")
+    search = PASearchCV(MODEL, FEW, scoring="accuracy", refit=rule)
     environments = np.arange(len(Y)) % 2
     display = PASearchDisplay.from_result(search.fit(X, Y, environments=environments), ax=ax)
     assert display.score_name == "accuracy in the worst environment"
@@ -109,7 +110,7 @@ def test_with_pairs_the_expected_score_is_drawn(ax):
     assert_array_equal(np.ravel(display.chosen_.get_data()), both[search.best_index_])
     assert both[search.best_index_, 1] == both[eligible, 1].max()
     # Where the agreement decided it is drawn.
-    search.set_params(selection="agreement").fit(X[rest], Y[rest], paired=twice)
+    search.set_params(refit="agreement").fit(X[rest], Y[rest], paired=twice)
     PASearchDisplay.from_result(search, ax=ax)
     assert ax.get_ylabel().startswith("agreement (nats per pair)")
 
@@ -140,7 +141,7 @@ def test_a_search_of_scikit_learn(ax):
     display = PASearchDisplay.from_result(search, ax=ax)
     assert_array_equal(display.value, search.cv_results_["mean_test_pa"])
     assert_array_equal(display.score, search.cv_results_["mean_test_accuracy"])
-    assert_array_equal(display.eligible, search.refit.explain(search.cv_results_).eligible)
+    assert_array_equal(display.eligible, search.refit.eligible(search.cv_results_))
     assert display.threshold_ is not None
     splits = [search.cv_results_[f"split{i}_test_pa"] for i in range(3)]
     assert_allclose(display.value_error, np.std(splits, axis=0, ddof=1) / np.sqrt(3))
