@@ -28,7 +28,7 @@ def test_folds(search, X, y, **data):
 
 
 def fold_scores(search, X, y, **data):
-    """Return the scores of each candidate, split and sample, and the rows of each split and sample.
+    """Return the scores of each candidate, split and sample, and the rows that they are of.
 
     Sample 0 is X; then come the views, or for each site the rows of a and of b. The models are
     fitted once more, unless the search keeps them with `memory`.

@@ -373,9 +373,12 @@ def run(candidates, problem, seed):
     scores[rule] = -np.array([loss for _, loss in found_t])
 
     rule = "agreement on the line"
-    predicted = [np.array([one[s][0].argmax(1) for one in scored]) for s in range(len(rows))]
-    both = zip(*(np.split(p, [n], axis=1) for p, n in zip(predicted, n_tested, strict=True)))
-    scores[rule] = timed(rule, agreement_on_the_line, *both, accuracy)
+    classes = [np.array([one[s][0].argmax(1) for one in scored]) for s in range(len(rows))]
+    predicted = (
+        [of_split[:, part] for of_split, part in zip(classes, parts, strict=True)]
+        for parts in ([slice(n) for n in n_tested], [slice(n, None) for n in n_tested])
+    )
+    scores[rule] = timed(rule, agreement_on_the_line, *predicted, accuracy)
 
     rule = "ensemble's vote"
     calibrated = [

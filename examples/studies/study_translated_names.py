@@ -262,7 +262,7 @@ if __name__ == "__main__":
     options = parser.parse_args()
     kept = joblib.Memory(options.memory, verbose=0).cache(unit_of)
     with warnings.catch_warnings():
-        # The search warns of few pairs and of wide intervals.
+        # Folds have few rows of a class.
         warnings.simplefilter("ignore")
         data = [kept(language, seed) for seed in range(options.seeds) for language in LANGUAGES]
     data = pd.concat(data)

@@ -133,7 +133,6 @@ def test_characters_are_drawn_in_two_typefaces():
     assert (apart.argmin(axis=1) == np.arange(100)).mean() > 0.2
 
 
-@pytest.mark.filterwarnings("ignore:The interval of the chosen:UserWarning")
 def test_rules_choose_classifiers_of_names():
     import pandas as pd
     import study_translated_names as study
