@@ -208,12 +208,12 @@ result: PosteriorAgreement = posterior_agreement(scores, scores, prior=[0.2, 0.3
 total: float = result.score + result.beta + result.upper_bound
 one: float = compare_agreement(result, result).p_value
 several: list[float] = [other.p_value for other in compare_agreement(result, [result])]
-search = PASearchCV(SVC(), {"C": [1.0]}, pairing=NearestPairing(), selection="score")
+search = PASearchCV(SVC(), {"C": [1.0]}, pairing=NearestPairing(), refit="score")
 curve = robustness_curve({"model": SVC()}, scores, shift=GaussianNoise(), powers=[0.1])
 wrong: str = result.score  # type: ignore[assignment]
 posterior_agreement("a file", scores)  # type: ignore[arg-type]
 posterior_agreement(scores, scores, prior="margnal")  # type: ignore[arg-type]
-PASearchCV(SVC(), {"C": [1.0]}, selection="garded")  # type: ignore[arg-type]
+PASearchCV(SVC(), {"C": [1.0]}, pairing="repeted")  # type: ignore[arg-type]
 endef
 export DOWNSTREAM
 

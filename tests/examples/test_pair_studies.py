@@ -133,7 +133,6 @@ def test_characters_are_drawn_in_two_typefaces():
     assert (apart.argmin(axis=1) == np.arange(100)).mean() > 0.2
 
 
-@pytest.mark.filterwarnings("ignore:The interval of the chosen:UserWarning")
 def test_rules_choose_classifiers_of_names():
     import pandas as pd
     import study_translated_names as study
@@ -192,9 +191,9 @@ def test_errors_by_rows_and_of_differences_are_measured(monkeypatch):
     monkeypatch.setattr(study, "DIFFERENCES", [("classes", 60, 40)])
     ranges, differences = study.measure(2)
     assert len(ranges) == 2 * 5 * 3
-    search, truth, y = study.searched("numbers", "normal", 60, 300, 5, 0)
+    search, truth, rows = study.searched("numbers", "normal", 60, 300, 5, 0)
     # The range of the folds is about a score that is too low.
-    assert (study.pooled_r2(search, y) > search.cv_results_["mean_test_r2"]).all()
+    assert (study.pooled_r2(*rows, 5) > search.cv_results_["mean_test_r2"]).all()
     first = ranges[ranges["metric"] == "r2"].iloc[0]
     away = abs(search.cv_results_["expected_r2"][0] - truth["r2"][0])
     assert first["held by rows"] == (away <= 1.96 * search.cv_results_["expected_r2_se"][0])
