@@ -293,7 +293,8 @@ def posterior_of(
     expected: Expected,
 ) -> CandidatePosterior | None:
     """Compute the posterior over the candidates; None without disjoint parts, or scores."""
-    if not pairs_of_parts(comparison.folds, given.of_regressors):
+    nobody = expected.sites and not len(expected.candidates)
+    if nobody or not pairs_of_parts(comparison.folds, given.of_regressors):
         return None
     if expected.sites:
         parts = expected.scores_of_parts(comparison.folds)
