@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from copy import copy
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
@@ -360,6 +361,49 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
         if getattr(self, "multimetric_", False):  # BaseSearchCV takes the metric's name from refit
             scored.refit = first_metric(self, self.cv_results_)
         return float(BaseSearchCV.score(scored, X, y, **params))
+
+    def report(self, path: str | os.PathLike[str] | None = None) -> str | None:
+        """Write a page for readers who do not program: what was chosen, and how sure it is.
+
+        Parameters
+        ----------
+        path : str, path or None, default=None
+            The file of HTML to write, in UTF-8. None: the page is returned.
+
+        Returns
+        -------
+        str or None
+            The page, if no file is written: what to use, the expected score with its range, who
+            votes in a committee, the candidates, and what was warned of. It is self-contained, and
+            runs no script.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If the search is not fitted.
+        ImportError
+            If pandas is not installed.
+        OSError
+            If the file cannot be written.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> from pa_select import PASearchCV
+        >>> search = PASearchCV(DecisionTreeClassifier(random_state=0), {"max_depth": [1, 3]})
+        >>> "with max_depth=3</strong>" in search.fit(*load_wine(return_X_y=True)).report()
+        True
+        """
+        # Imported here: a fit needs no page.
+        from pa_select.model_selection.report import report
+
+        page = report(self)
+        if path is None:
+            return page
+        # Not returned, too: a notebook would show its source.
+        Path(path).write_text(page, encoding="utf-8")
+        return None
 
     def _check_refit_for_multimetric(self, scores: Any) -> None:
         # Of a rule or a committee the first metric is the score, unless it names another one.

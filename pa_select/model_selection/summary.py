@@ -1,11 +1,9 @@
-"""A fitted search in few columns, and what it is asked: compare, plan pairs, summary, report."""
+"""A fitted search in few columns, and what it is asked: compare, plan pairs, summary."""
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -426,45 +424,3 @@ class FittedSearchMixin:
         columns["index"] = np.arange(len(order))
         names = candidate_names(table["params"], self.estimator)
         return pandas.DataFrame(columns, index=pandas.Index(names, name="candidate")).iloc[order]
-
-    def report(self, path: str | os.PathLike[str] | None = None) -> str | None:
-        """Write a page for readers who do not program: what was chosen, and how sure it is.
-
-        Parameters
-        ----------
-        path : str, path or None, default=None
-            The file of HTML to write, in UTF-8. None: the page is returned.
-
-        Returns
-        -------
-        str or None
-            The page, if no file is written: what to use, the expected score with its range, who
-            votes in a committee, the candidates, and what was warned of. It is self-contained, and
-            runs no script.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            If the search is not fitted.
-        ImportError
-            If pandas is not installed.
-        OSError
-            If the file cannot be written.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_wine
-        >>> from sklearn.tree import DecisionTreeClassifier
-        >>> from pa_select import PASearchCV
-        >>> search = PASearchCV(DecisionTreeClassifier(random_state=0), {"max_depth": [1, 3]})
-        >>> "with max_depth=3</strong>" in search.fit(*load_wine(return_X_y=True)).report()
-        True
-        """
-        from pa_select.model_selection.report import report
-
-        page = report(self)
-        if path is None:
-            return page
-        # Not returned, too: a notebook would show its source.
-        Path(path).write_text(page, encoding="utf-8")
-        return None
