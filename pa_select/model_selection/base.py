@@ -524,7 +524,7 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
             scorer=self.scorer_,
             n_jobs=self.n_jobs,
             callbacks=callbacks,
-            temperatures=partial(plan.temperatures, stacks),
+            calibrated=partial(plan.calibrations, stacks),
         )
         self.refit_time_ = time.time() - start
         self.n_fits_ += committee.n_fits_
@@ -533,7 +533,8 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
         self.best_estimator_ = committee
         if hasattr(committee, "feature_names_in_"):
             self.feature_names_in_ = committee.feature_names_in_
-        vote, self.committee_score_ = plan.vote(stacks, committee), np.nan
+        vote = plan.vote(stacks, committee, table, metric, expected)
+        self.committee_score_ = np.nan
         if vote is not None:
             try:
                 given = committee.scorer_, metric, plan.data.score_weight(metric)

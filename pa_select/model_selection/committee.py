@@ -17,32 +17,41 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from pa_select.model_selection.candidate_posterior import candidate_posterior, folds_of, no_parts
-from pa_select.model_selection.committee_checks import (
-    check_classes,
-    check_params,
-    check_some_score,
-    checked_search,
-    posterior_of_models,
-    recorded_models,
-)
-from pa_select.model_selection.committee_fits import fit_members, jobs_of, warn_of_nets
 from pa_select.model_selection.committee_vote import (
     Members,
-    best_of,
-    beta_of,
-    betas_of_members,
-    shares_of_regressors,
+    calibration,
+    calibrations,
+    fit_members,
+    held_out,
+    members_of,
     sum_of,
+    towards_best,
     vote,
 )
-from pa_select.model_selection.evaluation import ONE_METRIC, metrics_of, with_parameters
+from pa_select.model_selection.evaluation import (
+    ONE_METRIC,
+    check_only_metric,
+    metrics_of,
+    with_parameters,
+)
 from pa_select.model_selection.splits import Split, params_of_rows
 from pa_select.model_selection.table_columns import first_metric
-from pa_select.scores.candidate_posterior import CandidatePosterior, pairs_of_parts
-from pa_select.scores.precomputed import RecordedRegressor, one_column, taking_classes
-from pa_select.utils.arrays import check_column, check_scoring_argument, refuse_no_rows
-from pa_select.utils.estimators import SavedWithVersions
-from pa_select.utils.messages import keeps_warnings
+from pa_select.scores.candidate_posterior import (
+    CandidatePosterior,
+    pairs_of_parts,
+    posterior_of_parts,
+    scores_of_random_parts,
+)
+from pa_select.scores.class_scores import warn_of_trained_module
+from pa_select.scores.precomputed import (
+    RecordedClassifier,
+    RecordedRegressor,
+    one_column,
+    taking_classes,
+)
+from pa_select.utils.arrays import check_column, check_scoring_argument
+from pa_select.utils.estimators import SavedWithVersions, named_estimators
+from pa_select.utils.messages import keeps_warnings, warn_caller
 from pa_select.utils.sklearn_private import (
     Callbacks,
     CallbackSupport,
@@ -57,7 +66,6 @@ from pa_select.utils.typing import (
     Estimator,
     Estimators,
     Floats,
-    Ints,
     Labels,
     Rows,
     Scorer,
@@ -92,8 +100,8 @@ class PACommittee(
         None only for the result of `from_models`, and in ``PASearchCV(refit=PACommittee(...))``.
     members : {"refit", "folds"}, default="refit"
         "refit": one model of each remaining candidate, fitted to all rows. "folds": its models of
-        all splits, each fitted to the training rows of its split. Take "folds" for nets: what a
-        net learns depends on its start, and the mean over several fits depends less on it.
+        all splits. Take "folds" for nets: what a net learns depends on its start, and the mean
+        over several fits depends less on it.
     min_weight : float, default=0.1
         Candidates are left out if their weight is less than this share of the largest weight.
         0 keeps all; 1 keeps those with the largest weight.
@@ -120,10 +128,11 @@ class PACommittee(
         regressors in a search of scikit-learn, the best candidate has more: all weights are
         multiplied by 1 - a and it gets a more, where a in [0, 1] minimises the squared error of
         the out-of-fold predictions.
-    betas_ : ndarray of shape (n_estimators,)
-        The inverse temperature at which the class scores of each model fit its out-of-fold rows
-        best (temperature scaling), but no vote is more certain than so many rows can show. nan:
-        the model has no class scores, and votes by its class. Only for classifiers.
+    betas_, biases_ : ndarray of shape (n_estimators,) and (n_estimators, n_classes)
+        The inverse temperature, and the biases of the classes, at which the class scores of each
+        model fit its out-of-fold rows best, but no vote is more certain than so many rows can
+        show. Biases are 0 with fewer than 40 rows. nan: the model has no class scores, and votes
+        by its class. Only for classifiers.
     classes_ : ndarray of shape (n_classes,)
         The classes. Only for classifiers.
     metric_ : str
@@ -145,11 +154,8 @@ class PACommittee(
     Notes
     -----
     A prediction takes as long as those of all members. Where one candidate is clearly the best,
-    it alone remains.
-
-    The mean of several regressors can have a larger error than the best one alone, if that is much
-    better and few rows show it. The out-of-fold predictions show whether this is so, and decide
-    between the committee and the best candidate (see `weights_`).
+    it alone remains. The mean of several regressors can have a larger error than the best one
+    alone, if that is much better; the out-of-fold predictions decide this (see `weights_`).
 
     References
     ----------
@@ -229,16 +235,10 @@ class PACommittee(
             Before any fit, if a parameter is wrong, `y` has several labels for a row, or the
             search's splits have no two disjoint test folds. After the search, if no candidate has
             a score in every split.
-
-        Warns
-        -----
-        UserWarning
-            If the members are nets that are fitted once.
         """
-        search = checked_search(self.search, self.metric)
-        refuse_no_rows(X, "X", may_be_dataset=False)
-        if is_classifier(search.estimator):
-            check_classes(y)
+        search = _checked_search(self.search, self.metric)
+        if is_classifier(search.estimator) and y is not None:
+            check_column(y, _num_samples(y), "y")  # the votes are those for one label of a row
         makes_committees = hasattr(search, "makes_committees")
         callbacks = Callbacks.of_fit(self, 1 if makes_committees else 2, None)
         callbacks.begin(X, y)
@@ -271,7 +271,6 @@ class PACommittee(
         self, search: Any, callbacks: Callbacks, X: Any, y: Any, params: dict[str, Any]
     ) -> None:
         """Fit the search, and then the members."""
-        check_params(search, params)
         X, y = indexable(X, y)
         params = params_of_rows(X, params)
         routed = search._get_routed_params_for_fit(params)
@@ -291,11 +290,6 @@ class PACommittee(
         # The splits are not kept with the search, which they would make large.
         search.cv, search._checked_cv_orig = clone(self.search).cv, splitter
         metric = first_metric(search, search.cv_results_) if self.metric is None else self.metric
-        # Said in terms of `scoring`; the posterior would say it of parts.
-        labels = np.asarray(y) if is_classifier(search.estimator) else None
-        groups = routed.splitter.split.get("groups")
-        tests = [test for _, test in splits]
-        check_some_score(search.cv_results_, metric, tests, labels, groups)
         posterior = candidate_posterior(search, metric, splits=splits)
         self._gather(
             posterior,
@@ -323,38 +317,42 @@ class PACommittee(
         scorer: Any,
         n_jobs: int | None,
         callbacks: Callbacks,
-        temperatures: Callable[[Ints], Floats] | None = None,
+        calibrated: Callable[..., tuple[Floats, Floats]] | None = None,
     ) -> None:
         """Fit the candidates that remain; `fit` and searches call this.
 
-        `params` are those of all candidates, and ``temperatures`` returns the inverse temperatures
-        of some of them, of regressors none. None: each member is fitted to every split, for the
-        temperatures of classifiers and the shares of regressors.
+        `params` are those of all candidates. ``calibrated`` returns the inverse temperatures and
+        biases of some of them. None: each member is fitted to every split, for the calibration of
+        classifiers and the shares of regressors.
         """
-        X, y = data
-        self.posterior_ = posterior
+        y, weight = data[1], fit_params.get("sample_weight")
+        self.posterior_, self.metric_ = posterior, metric
         self.scorer_ = scorer[metric] if isinstance(scorer, Mapping) else scorer
-        self.metric_ = metric
-        candidates, shares = self._shares()
+        candidates, shares, *_ = members_of(posterior, self.min_weight)
         of_classifiers, of_folds = is_classifier(estimator), self.members == "folds"
-        # Searches of this package know the temperatures; regressors of others move shares.
-        asks_for_outputs = of_classifiers and temperatures is None
-        if is_regressor(estimator) and temperatures is None:
-            best = best_of(posterior)
+        # Searches of this package know their out-of-fold scores; regressors of others move shares.
+        predicts = of_classifiers and calibrated is None
+        if is_regressor(estimator) and calibrated is None:
+            best = int(np.nan_to_num(_summed(posterior), nan=-np.inf, posinf=-np.inf).argmax())
             if best not in candidates:
                 candidates, shares = np.append(candidates, best), np.append(shares, 0.0)
-            asks_for_outputs = len(candidates) > 1
-        models = [with_parameters(estimator, params[i]) for i in candidates.tolist()]
-        if not of_folds:
-            warn_of_nets(models)
-        n_jobs = n_jobs if self.n_jobs is None else self.n_jobs
-        jobs = jobs_of(models, splits, of_folds, asks_for_outputs)
-        self.n_fits_ = len(jobs)
-        models, outputs = fit_members(jobs, X, y, fit_params, n_jobs, self.verbose, callbacks)
-        labels, weight = one_column(y), fit_params.get("sample_weight")
-        if asks_for_outputs and not of_classifiers:
-            position = candidates.tolist().index(best)
-            shares = shares_of_regressors(shares, position, outputs, splits, labels, weight)
+            predicts = len(candidates) > 1
+        models, outputs, self.n_fits_ = fit_members(
+            [with_parameters(estimator, params[i]) for i in candidates.tolist()],
+            splits,
+            of_folds,
+            predicts,
+            data,
+            fit_params,
+            n_jobs if self.n_jobs is None else self.n_jobs,
+            self.verbose,
+            callbacks,
+        )
+        labels = one_column(y)
+        if predicts and not of_classifiers:
+            (rows, weight), position = held_out(splits, weight), candidates.tolist().index(best)
+            predicted = np.array([np.concatenate(of_splits) for of_splits in outputs])
+            shares = towards_best(shares, position, predicted, labels[rows], weight)
         # All models of a candidate share its weight equally; a regressor may have none left.
         n_models = len(splits) if of_folds else 1
         kept = np.flatnonzero(np.repeat(shares, n_models))
@@ -365,25 +363,18 @@ class PACommittee(
             # A frozen model may know more classes.
             known = [getattr(model, "classes_", labels) for model in self.estimators_]
             self.classes_ = np.unique(np.concatenate([labels, *known]))
-            if temperatures is None:
-                betas = betas_of_members(outputs, splits, labels, self.classes_, weight)
+            if calibrated is None:
+                betas, biases = calibrations(outputs, splits, labels, self.classes_, weight)
             else:
-                betas = temperatures(candidates)
+                betas, biases = calibrated(candidates)
             self.betas_ = np.repeat(betas, n_models)
+            self.biases_ = np.repeat(biases, n_models, axis=0)
         self._keep_features()
-
-    def _shares(self) -> tuple[Ints, Floats]:
-        """Return the candidates that remain, and their shares of the vote."""
-        weights = self.posterior_.weights
-        candidates = np.flatnonzero((weights > 0) & (weights >= self.min_weight * weights.max()))
-        return candidates, weights[candidates] / weights[candidates].sum()
 
     @property
     def _members(self) -> Members:
-        """The candidates that remain, with their shares of the vote and inverse temperatures."""
-        candidates, shares = self._shares()
-        n_models, betas = len(self.estimators_) // len(candidates), getattr(self, "betas_", None)
-        return Members(candidates, shares, None if betas is None else betas[::n_models])
+        """The candidates that remain, and their shares of the vote."""
+        return members_of(self.posterior_, self.min_weight)
 
     def _mapped(self, of_model: Callable[[Any, int], Any]) -> PACommittee:
         """Return the committee with other models, a function of each and its candidate."""
@@ -431,10 +422,9 @@ class PACommittee(
 
         Raises
         ------
-        TypeError
-            If the models are both classifiers and regressors, or not fitted models.
-        ValueError
-            If there are fewer than two rows, no model knows a label, or none has a finite score.
+        TypeError, ValueError
+            If the models are not fitted, or both classifiers and regressors; if there are fewer
+            than two rows, no model knows a label, or none has a finite score.
 
         Warns
         -----
@@ -443,10 +433,12 @@ class PACommittee(
 
         Notes
         -----
-        The parts are the pairs of five random folds of the rows, in ten repetitions, or halves of
-        these with fewer than 25 rows; for regressors ten random halves and the rest. If a metric
-        is not defined on the rows of a fold, such as the area under the curve without a row of
-        some class, the folds are stratified.
+        The parts are the pairs of five random folds of the rows, or halves of these with fewer
+        than 25 rows; for regressors random halves. The order of the rows does not matter. There
+        are 10 000 pairs, so that another draw would move no weight by more than about 0.02, for
+        accuracy, log-loss, the Brier score and the usual errors of regressors, and 500 for other
+        metrics. If a metric is not defined on the rows of a fold, such as the area under the curve
+        without a row of some class, the folds are stratified.
 
         Examples
         --------
@@ -465,35 +457,35 @@ class PACommittee(
         committee = cls(min_weight=min_weight)
         committee._validate_params()
         check_scoring_argument(scoring)
-        refuse_no_rows(X, "X")
         labels = check_column(y, _num_samples(X), "y")
         if len(labels) < 2:
             raise ValueError(f"X: expected at least two labelled rows, got {len(labels)}.")
-        known, outputs = recorded_models(models, X, labels)
-        of_regressors = isinstance(outputs[0], RecordedRegressor)
+        known, outputs = _recorded(models, X, labels)
         scorer = check_scoring(outputs[0], scoring)
-        if not of_regressors:
+        if isinstance(outputs[0], RecordedClassifier):
             committee.classes_ = outputs[0].classes
             scorer = taking_classes(scorer, committee.classes_)
             for one in outputs:
                 one.check_methods(scorer)
-        posterior = posterior_of_models(scorer, outputs, labels)
-        committee.posterior_ = posterior
-        candidates, shares = committee._shares()
-        committee.candidates_, committee.weights_ = candidates, shares
-        committee.estimators_ = [known[i] for i in candidates.tolist()]
+        committee.posterior_ = _posterior_of_models(scorer, outputs, labels)
+        committee.candidates_, committee.weights_, *_ = committee._members
+        committee.estimators_ = [known[i] for i in committee.candidates_.tolist()]
         committee.search_, committee.n_fits_, committee.metric_ = None, 0, "score"
         committee.scorer_ = None if scoring is None else scorer
-        if not of_regressors:
-            committee.betas_ = np.array(
-                [beta_of(outputs[i].scores, labels, committee.classes_) for i in candidates]
-            )
+        if hasattr(committee, "classes_"):
+            given = labels, committee.classes_
+            found = [
+                calibration(outputs[i].scores, *given, alone=len(committee.candidates_) == 1)
+                for i in committee.candidates_
+            ]
+            committee.betas_ = np.array([beta for beta, _ in found])
+            committee.biases_ = np.array([bias for _, bias in found])
         committee._keep_features()
         return committee
 
     @available_if(_makes_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Rows) -> Floats:
-        """Return the mean of the members' class probabilities, each at its own temperature.
+        """Return the mean of the members' class probabilities, each calibrated by itself.
 
         Parameters
         ----------
@@ -541,9 +533,10 @@ class PACommittee(
         return sum_of(weight * one_column(model.predict(X)) for model, weight in members)
 
     def _votes(self, X: Rows) -> Floats:
-        members = zip(self.estimators_, self.weights_, self.betas_, strict=True)
+        members = zip(self.estimators_, self.weights_, self.betas_, self.biases_, strict=True)
         return sum_of(
-            weight * vote(model, X, beta, self.classes_) for model, weight, beta in members
+            weight * vote(model, X, beta, bias, self.classes_)
+            for model, weight, beta, bias in members
         )
 
     def score(self, X: Rows, y: Labels, sample_weight: Any = None) -> float:
@@ -598,3 +591,88 @@ class PACommittee(
             mapping = MethodMapping().add(caller="fit", callee="fit")
             router.add(search=self.search, method_mapping=mapping)
         return router
+
+
+def _checked_search(search: Any, metric: str | None) -> Any:
+    """Return a clone of a search; refuse what is none, or has another kind of estimator."""
+    # What is asked of a search; its class may be anybody's.
+    if not all(hasattr(search, name) for name in ("estimator", "cv", "refit")):
+        got = "None" if search is None else type(search).__name__
+        got = f"the class {search.__name__}" if isinstance(search, type) else got
+        raise TypeError(
+            f"search: expected a search such as GridSearchCV(estimator, grid), got {got}."
+        )
+    if not (is_classifier(search.estimator) or is_regressor(search.estimator)):
+        raise ValueError(
+            "search: expected a search of classifiers or regressors, got one of "
+            f"{type(search.estimator).__name__}."
+        )
+    known = metrics_of(getattr(search, "scoring", None))
+    if known == ONE_METRIC:
+        check_only_metric(metric)
+    elif known is not None and (search.refit if metric is None else metric) not in known:
+        raise ValueError(f"metric: expected one of {known}, got {metric!r}.")
+    warn_of_trained_module(search.estimator)
+    # Cloned, so that the search that was given stays as it is.
+    return clone(search)
+
+
+def _summed(posterior: CandidatePosterior) -> Floats:
+    """Return the scores of the candidates in all parts together."""
+    return posterior.scores_a.sum(axis=0) + posterior.scores_b.sum(axis=0)
+
+
+def _recorded(models: Estimators, X: Rows, y: Array) -> tuple[list[Any], list[Any]]:
+    """Return trained models, and what they predict for X; classifiers with all classes."""
+    try:
+        known = list(named_estimators(models).values())
+        regress = {hasattr(one, "__sklearn_tags__") and is_regressor(one) for one in known}
+        # Votes and means do not mix.
+        if len(regress) > 1:
+            raise TypeError("models: expected either classifiers or regressors, got both.")
+        if regress == {True}:
+            return known, [RecordedRegressor.of(one, X) for one in known]
+        outputs = [RecordedClassifier.of(one, X) for one in known]
+    except (TypeError, ValueError) as error:
+        argument, colon, rest = str(error).partition(":")
+        if argument not in ("estimator", "estimators"):
+            raise
+        raise type(error)(f"models{colon}{rest}") from error
+    # Models may have been trained on some of the classes each.
+    classes = {label for one in outputs for label in one.classes.tolist()}
+    try:
+        sorted(classes)
+    except TypeError as error:
+        raise TypeError(f"models: expected classes of one type ({error}).") from error
+    strange = [label for label in y.tolist() if label not in classes]
+    some = f"y: expected classes that a model knows, such as {min(classes)!r}"
+    if len(strange) == len(y):
+        raise ValueError(f"{some}, got {strange[0]!r}, and no label that one knows.")
+    if strange:
+        warn_caller(
+            f"{some}, got others such as {strange[0]!r} in {len(strange)} of {len(y)} rows, "
+            "which no model predicts."
+        )
+    of_all = np.unique(np.concatenate([y, *(one.classes for one in outputs)]))
+    return known, [one.with_classes(of_all) for one in outputs]
+
+
+def _posterior_of_models(scorer: Scorer, outputs: Sequence[Any], y: Array) -> CandidatePosterior:
+    """Return the posterior over trained models, by the parts of the rows that have scores."""
+    of_regressors = isinstance(outputs[0], RecordedRegressor)
+    pairs = scores_of_random_parts(scorer, outputs, y, of_regressors)
+    # A metric may not be defined on the few rows of a part, whatever the model.
+    defined = np.all([np.isfinite(side).any(axis=1) for side in pairs], axis=0)
+    a, b = (side[defined] for side in pairs)
+    if not defined.any() or not np.isfinite([a, b]).all(axis=(0, 1)).any():
+        raise ValueError(
+            "scoring: expected a metric that is finite for a model on all parts of the "
+            f"{len(y)} labelled rows, got none; give more rows, or another metric."
+        )
+    if not defined.all():
+        warn_caller(
+            f"scoring: expected a metric that is defined on all parts of the {len(y)} labelled "
+            f"rows, got one that is not on {np.sum(~defined)} of {len(defined)} pairs of parts, "
+            "which are left out."
+        )
+    return posterior_of_parts(a, b)

@@ -16,7 +16,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from pa_select.model_selection.candidate_posterior import no_parts
 from pa_select.model_selection.choice import make_rule, selection_of
 from pa_select.model_selection.committee import PACommittee
-from pa_select.model_selection.committee_vote import CommitteeVote, beta_of
+from pa_select.model_selection.committee_vote import (
+    CommitteeVote,
+    Members,
+    calibrations_of_stacks,
+    members_of,
+)
 from pa_select.model_selection.kinds.environments import check_environments
 from pa_select.model_selection.kinds.kind import (
     Comparison,
@@ -62,6 +67,7 @@ from pa_select.model_selection.table_columns import (
 )
 from pa_select.scores.candidate_posterior import (
     CandidatePosterior,
+    folds_without,
     pairs_of_parts,
     posterior_of_parts,
 )
@@ -260,42 +266,54 @@ class Plan:
         return [(task.train, task.test) for task in self.splits]
 
     def posterior(
-        self, table: dict[str, Any], metric: str, expected: ExpectedElsewhere
+        self,
+        table: dict[str, Any],
+        metric: str,
+        expected: ExpectedElsewhere,
+        without: Ints | None = None,
     ) -> CandidatePosterior | None:
-        """Compute the posterior over the candidates; None without disjoint parts, or scores."""
-        if not pairs_of_parts(self.comparison.folds, self.of_regressors):
+        """Compute the posterior over the candidates; None without disjoint parts, or scores.
+
+        Folds with one of the rows ``without`` are left out.
+        """
+        folds = folds_without(self.comparison.folds, without)
+        if not pairs_of_parts(folds, self.of_regressors):
             return None
-        parts = self.comparison.scores_of_parts(table, metric, expected)
+        parts = self.comparison.scores_of_parts(table, metric, expected, folds)
         # A metric may not be defined on any part.
         if not len(parts[0]) or not np.isfinite(parts).all(axis=(0, 1)).any():
             return None
         return posterior_of_parts(*parts)
 
-    def temperatures(self, stacks: Stacks, candidates: Ints) -> Floats:
-        """Return the inverse temperatures that fit candidates' scores of labelled rows best.
+    def calibrations(self, stacks: Stacks, candidates: Ints) -> tuple[Floats, Floats]:
+        """Return the inverse temperatures and biases of candidates; see `calibration`."""
+        given = self.layout.scored_rows, np.asarray(self.data.y), self.sample_weight
+        return calibrations_of_stacks(stacks, *given, candidates)
 
-        nan: a candidate that has no class scores.
-        """
-        rows = [of_split[SAMPLE_X] for of_split in self.layout.scored_rows]
-        every = np.concatenate(rows)
-        weight = None if self.sample_weight is None else np.asarray(self.sample_weight)[every]
-        y = np.asarray(self.data.y)[every]
-        betas = np.full(len(candidates), np.nan)
-        for member, candidate in enumerate(candidates.tolist()):
-            if candidate in stacks.candidates:
-                position = int(np.searchsorted(stacks.candidates, candidate))
-                scores = [stacks.matrix(position, split, SAMPLE_X) for split in range(len(rows))]
-                betas[member] = beta_of(np.concatenate(scores), y, stacks.classes, weight)
-        return betas
-
-    def vote(self, stacks: Stacks, committee: PACommittee) -> CommitteeVote | None:
+    def vote(
+        self,
+        stacks: Stacks,
+        committee: PACommittee,
+        table: dict[str, Any],
+        metric: str,
+        expected: ExpectedElsewhere,
+    ) -> CommitteeVote | None:
         """Return the votes of a committee's fold models; None if a member has no class scores."""
-        members = committee._members
-        if not np.isin(members.candidates, stacks.candidates).all():
-            return None
-        folds = [task.test for task in self.splits]
-        rows = self.layout.scored_rows
-        return CommitteeVote(stacks, *members, rows, folds, np.asarray(self.data.y))
+
+        def members_without(rows: Ints) -> Members:
+            # Two folds leave none to compare with another one.
+            posterior = self.posterior(table, metric, expected, rows) or committee.posterior_
+            return members_of(posterior, committee.min_weight)
+
+        return CommitteeVote.cross_fitted(
+            stacks,
+            committee._members.candidates,
+            self.layout.scored_rows,
+            [task.test for task in self.splits],
+            np.asarray(self.data.y),
+            self.sample_weight,
+            members_without,
+        )
 
     def refinement(
         self, stacks: Stacks, table: dict[str, Any], agreements: Agreements

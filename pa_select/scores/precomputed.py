@@ -25,6 +25,9 @@ METHODS = ("decision_function", "predict_proba")
 _LOSSES = (log_loss, brier_score_loss)
 # Sums of probabilities in half precision miss 1 by less.
 _ROUNDED = 0.01
+# Numbers that are sorted are rounded to so many digits: equal rows may be predicted in different
+# batches, and their predictions then differ by rounding.
+_DIGITS = 9
 
 
 class _KnownPredictions(BaseEstimator):
@@ -216,6 +219,19 @@ class RecordedRegressor(RegressorMixin, _KnownPredictions):
                 f"{np.flatnonzero(~np.isfinite(predicted))[0]}."
             )
         return cls(predicted)
+
+
+def content_order(*content: Floats) -> Ints:
+    """Return the order of objects by what is known of them, whatever the order they come in.
+
+    `content` are arrays of shape (n,) or (n, n_columns); objects with the same content are
+    interchangeable.
+    """
+    columns = np.nan_to_num(np.column_stack(content), posinf=0.0, neginf=0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scale = 10.0 ** (_DIGITS - np.floor(np.log10(np.abs(columns).max(axis=0))))
+    rounded = np.round(columns * np.where(np.isfinite(scale), scale, 1.0))
+    return np.lexsort(rounded.T)
 
 
 def joined(

@@ -202,11 +202,15 @@ class ComparisonOfEnvironments(Comparison):
         return np.array([np.count_nonzero(tested == x) for x in self.distinct], dtype=np.float64)
 
     def scores_of_parts(
-        self, table: Mapping[str, Any], metric: str, expected: ExpectedElsewhere
+        self,
+        table: Mapping[str, Any],
+        metric: str,
+        expected: ExpectedElsewhere,
+        folds: Sequence[Ints] | None = None,
     ) -> tuple[Floats, Floats]:
         if self.are_held_out:  # folds share no environment, either
-            return super().scores_of_parts(table, metric, expected)
-        folds = self.folds
+            return super().scores_of_parts(table, metric, expected, folds)
+        folds = self.folds if folds is None else folds
         scores = np.stack(
             [split_scores_of(table, f"{metric}_environment_{name}") for name in self.distinct]
         )

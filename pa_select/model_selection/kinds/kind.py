@@ -129,12 +129,20 @@ class Comparison:
         return split_scores_of(table, metric)
 
     def scores_of_parts(
-        self, table: Mapping[str, Any], metric: str, expected: ExpectedElsewhere
+        self,
+        table: Mapping[str, Any],
+        metric: str,
+        expected: ExpectedElsewhere,
+        folds: Sequence[Ints] | None = None,
     ) -> tuple[Floats, Floats]:
-        """Return what the candidates score on the two parts of each pair of disjoint parts."""
+        """Return what the candidates score on the two parts of each pair of disjoint parts.
+
+        `folds` are all test folds, of which empty ones are left out; None: all of them count.
+        """
         # Searches compare regressors with pairs only.
         by_fold = self.scores_of_folds(table, metric)
-        return scores_of_pairs(by_fold, self.folds, of_regressors=False)
+        folds = self.folds if folds is None else folds
+        return scores_of_pairs(by_fold, folds, of_regressors=False)
 
     def score_columns(self, scores: ScoresOfMetric) -> dict[str, Any]:
         """Make the columns of a metric's scores on the extra rows."""

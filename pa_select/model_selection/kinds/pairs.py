@@ -29,6 +29,7 @@ from pa_select.utils.typing import (
     Adapter,
     Estimator,
     Floats,
+    Ints,
     Mask,
     PairedRows,
     Rows,
@@ -127,9 +128,14 @@ class ComparisonOfPairs(Comparison):
         return self.scores.at_sites(stacks, table, metric)
 
     def scores_of_parts(
-        self, table: Mapping[str, Any], metric: str, expected: Any
+        self,
+        table: Mapping[str, Any],
+        metric: str,
+        expected: Any,
+        folds: Sequence[Ints] | None = None,
     ) -> tuple[Floats, Floats]:
-        return expected.scores_of_parts(self.folds, self.kind.rows.seed)
+        folds = self.folds if folds is None else folds
+        return expected.scores_of_parts(folds, self.kind.rows.seed)
 
     def warn_of_table(self, table: Mapping[str, Any]) -> None:
         methods = map(response_methods, self.scores.scorers.values())
