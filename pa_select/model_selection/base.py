@@ -514,17 +514,15 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
             )
         stacks, start = plan.stacks(outcomes), time.time()
         committee._gather(
-            self.posterior_,
-            table["params"],
+            self,
             base_estimator,
+            self.posterior_,
+            metric,
             (plan.data.samples[0], plan.data.y_to_fit),
             plan.data.fit_params,
             plan.training_and_test_rows,
-            metric=metric,
-            scorer=self.scorer_,
-            n_jobs=self.n_jobs,
-            callbacks=callbacks,
-            calibrated=partial(plan.calibrations, stacks),
+            callbacks,
+            partial(plan.calibrated, stacks),
         )
         self.refit_time_ = time.time() - start
         self.n_fits_ += committee.n_fits_

@@ -19,11 +19,10 @@ from sklearn.utils.validation import check_is_fitted
 from pa_select.model_selection.candidate_posterior import candidate_posterior, folds_of, no_parts
 from pa_select.model_selection.committee_vote import (
     Members,
-    calibration,
     calibrations,
     fit_members,
-    held_out,
     members_of,
+    out_of_fold_scores,
     sum_of,
     towards_best,
     vote,
@@ -39,19 +38,18 @@ from pa_select.model_selection.table_columns import first_metric
 from pa_select.scores.candidate_posterior import (
     CandidatePosterior,
     pairs_of_parts,
-    posterior_of_parts,
-    scores_of_random_parts,
+    posterior_of_models,
 )
 from pa_select.scores.class_scores import warn_of_trained_module
 from pa_select.scores.precomputed import (
     RecordedClassifier,
-    RecordedRegressor,
     one_column,
+    recorded_models,
     taking_classes,
 )
 from pa_select.utils.arrays import check_column, check_scoring_argument
-from pa_select.utils.estimators import SavedWithVersions, named_estimators
-from pa_select.utils.messages import keeps_warnings, warn_caller
+from pa_select.utils.estimators import SavedWithVersions
+from pa_select.utils.messages import keeps_warnings
 from pa_select.utils.sklearn_private import (
     Callbacks,
     CallbackSupport,
@@ -79,32 +77,26 @@ def _makes_probabilities(committee: Any) -> bool:
     return bool(is_classifier(committee.search))
 
 
-class PACommittee(
-    SavedWithVersions,
-    CallbackSupport,
-    MetaEstimatorMixin,
-    BaseEstimator,
-):
+class PACommittee(SavedWithVersions, CallbackSupport, MetaEstimatorMixin, BaseEstimator):
     """Keep the candidates of a search that its data cannot tell apart, and let them vote.
 
     A search chooses one candidate, although its rows can seldom tell the best ones apart. The
-    committee keeps them all: their weights are the posterior over the candidates at the
-    inverse temperature at which two parts of the data agree most (`candidate_posterior`).
-    Classifiers vote by their class probabilities, regressors by their predictions.
+    committee keeps them all, with the posterior over the candidates as weights
+    (`candidate_posterior`). Classifiers vote by their class probabilities, regressors by their
+    predictions.
 
     Parameters
     ----------
     search : estimator object
-        A search such as `sklearn.model_selection.GridSearchCV`, RandomizedSearchCV, a halving
-        search or `PASearchCV`, of classifiers or regressors. It is cloned, and fitted as it is.
-        None only for the result of `from_models`, and in ``PASearchCV(refit=PACommittee(...))``.
+        A search such as `sklearn.model_selection.GridSearchCV`, a halving search or `PASearchCV`,
+        of classifiers or regressors. It is cloned, and fitted as it is. None only for the result
+        of `from_models`, and in ``PASearchCV(refit=PACommittee(...))``.
     members : {"refit", "folds"}, default="refit"
         "refit": one model of each remaining candidate, fitted to all rows. "folds": its models of
         all splits. Take "folds" for nets: what a net learns depends on its start, and the mean
         over several fits depends less on it.
     min_weight : float, default=0.1
         Candidates are left out if their weight is less than this share of the largest weight.
-        0 keeps all; 1 keeps those with the largest weight.
     metric : str, default=None
         The metric of a search with several ones that compares the candidates. None: the one of
         the search's `refit`, or the only one.
@@ -129,18 +121,18 @@ class PACommittee(
         multiplied by 1 - a and it gets a more, where a in [0, 1] minimises the squared error of
         the out-of-fold predictions.
     betas_, biases_ : ndarray of shape (n_estimators,) and (n_estimators, n_classes)
-        The inverse temperature, and the biases of the classes, at which the class scores of each
+        The inverse temperature and the biases of the classes at which the class scores of each
         model fit its out-of-fold rows best, but no vote is more certain than so many rows can
-        show. Biases are 0 with fewer than 40 rows. nan: the model has no class scores, and votes
-        by its class. Only for classifiers.
+        show. Biases are 0 with fewer than 40 rows, and of a candidate that remains alone. nan: the
+        model has no class scores, and votes by its class. Only for classifiers.
     classes_ : ndarray of shape (n_classes,)
         The classes. Only for classifiers.
     metric_ : str
         The metric that compares the candidates, as in ``mean_test_<metric>``.
     n_fits_ : int
-        Number of fits of members, beside those of the search. The members of a search of
-        scikit-learn are fitted to every split once more, since the search keeps no out-of-fold
-        predictions; a regressor that remains alone is not.
+        Number of fits of members, beside those of the search. Those of a search of scikit-learn,
+        which keeps no out-of-fold predictions, are fitted to every split once more; a regressor
+        that remains alone is not.
     n_features_in_, feature_names_in_
         As in the members.
     warnings_ : list of str
@@ -153,15 +145,8 @@ class PACommittee(
 
     Notes
     -----
-    A prediction takes as long as those of all members. Where one candidate is clearly the best,
-    it alone remains. The mean of several regressors can have a larger error than the best one
-    alone, if that is much better; the out-of-fold predictions decide this (see `weights_`).
-
-    References
-    ----------
-    .. [1] J. M. Buhmann, "Information theoretic model validation for clustering", ISIT 2010.
-    .. [2] The thesis "Improved robustness of deep learning models through posterior agreement
-       based model selection", chapter 2 (posteriors over hypotheses).
+    A prediction takes as long as those of all members. The mean of several regressors can have a
+    larger error than the best one alone; the out-of-fold predictions decide this (see `weights_`).
 
     Examples
     --------
@@ -227,14 +212,12 @@ class PACommittee(
         Returns
         -------
         self : object
-            The fitted committee.
 
         Raises
         ------
         TypeError, ValueError
-            Before any fit, if a parameter is wrong, `y` has several labels for a row, or the
-            search's splits have no two disjoint test folds. After the search, if no candidate has
-            a score in every split.
+            Before any fit, if there is no such search or metric, `y` has several labels for a row,
+            or no two test folds are disjoint. Later, if no candidate has a score in every split.
         """
         search = _checked_search(self.search, self.metric)
         if is_classifier(search.estimator) and y is not None:
@@ -291,68 +274,58 @@ class PACommittee(
         search.cv, search._checked_cv_orig = clone(self.search).cv, splitter
         metric = first_metric(search, search.cv_results_) if self.metric is None else self.metric
         posterior = candidate_posterior(search, metric, splits=splits)
-        self._gather(
-            posterior,
-            search.cv_results_["params"],
-            clone(search.estimator),
-            (X, y),
-            routed.estimator.fit,
-            splits,
-            metric=metric,
-            scorer=search.scorer_,
-            n_jobs=search.n_jobs,
-            callbacks=callbacks,
-        )
+        given = (X, y), routed.estimator.fit, splits, callbacks
+        self._gather(search, clone(search.estimator), posterior, metric, *given)
 
     def _gather(
         self,
-        posterior: CandidatePosterior,
-        params: Sequence[dict[str, Any]],
+        search: Any,
         estimator: Estimator,
+        posterior: CandidatePosterior,
+        metric: str,
         data: tuple[Any, Any],
         fit_params: dict[str, Any],
         splits: Sequence[Split],
-        *,
-        metric: str,
-        scorer: Any,
-        n_jobs: int | None,
         callbacks: Callbacks,
-        calibrated: Callable[..., tuple[Floats, Floats]] | None = None,
+        calibrated: Callable[[Members], Members] | None = None,
     ) -> None:
-        """Fit the candidates that remain; `fit` and searches call this.
+        """Fit the candidates of a search that remain; `fit` and searches call this.
 
-        `params` are those of all candidates. ``calibrated`` returns the inverse temperatures and
-        biases of some of them. None: each member is fitted to every split, for the calibration of
-        classifiers and the shares of regressors.
+        ``calibrated`` calibrates members. None: each member is fitted to every split, for the
+        calibration of classifiers and the shares of regressors.
         """
-        y, weight = data[1], fit_params.get("sample_weight")
+        y, weight = one_column(data[1]), fit_params.get("sample_weight")
         self.posterior_, self.metric_ = posterior, metric
-        self.scorer_ = scorer[metric] if isinstance(scorer, Mapping) else scorer
-        candidates, shares, *_ = members_of(posterior, self.min_weight)
+        of_many = isinstance(search.scorer_, Mapping)
+        self.scorer_ = search.scorer_[metric] if of_many else search.scorer_
+        candidates, shares, *_ = self._members
         of_classifiers, of_folds = is_classifier(estimator), self.members == "folds"
         # Searches of this package know their out-of-fold scores; regressors of others move shares.
         predicts = of_classifiers and calibrated is None
         if is_regressor(estimator) and calibrated is None:
-            best = int(np.nan_to_num(_summed(posterior), nan=-np.inf, posinf=-np.inf).argmax())
+            summed = posterior.scores_a.sum(axis=0) + posterior.scores_b.sum(axis=0)
+            best = int(np.where(np.isfinite(summed), summed, -np.inf).argmax())
             if best not in candidates:
                 candidates, shares = np.append(candidates, best), np.append(shares, 0.0)
             predicts = len(candidates) > 1
+        params = [search.cv_results_["params"][i] for i in candidates.tolist()]
         models, outputs, self.n_fits_ = fit_members(
-            [with_parameters(estimator, params[i]) for i in candidates.tolist()],
+            [with_parameters(estimator, one) for one in params],
             splits,
             of_folds,
             predicts,
             data,
             fit_params,
-            n_jobs if self.n_jobs is None else self.n_jobs,
+            search.n_jobs if self.n_jobs is None else self.n_jobs,
             self.verbose,
             callbacks,
         )
-        labels = one_column(y)
+        rows = np.concatenate(folds_of(splits))
+        weight = None if weight is None else np.asarray(weight, dtype=np.float64)[rows]
         if predicts and not of_classifiers:
-            (rows, weight), position = held_out(splits, weight), candidates.tolist().index(best)
             predicted = np.array([np.concatenate(of_splits) for of_splits in outputs])
-            shares = towards_best(shares, position, predicted, labels[rows], weight)
+            best = candidates.tolist().index(best)
+            shares = towards_best(shares, best, predicted, y[rows], weight)
         # All models of a candidate share its weight equally; a regressor may have none left.
         n_models = len(splits) if of_folds else 1
         kept = np.flatnonzero(np.repeat(shares, n_models))
@@ -361,12 +334,13 @@ class PACommittee(
         self.weights_ = np.repeat(shares / n_models, n_models)[kept]
         if of_classifiers:
             # A frozen model may know more classes.
-            known = [getattr(model, "classes_", labels) for model in self.estimators_]
-            self.classes_ = np.unique(np.concatenate([labels, *known]))
+            known = [getattr(model, "classes_", y) for model in self.estimators_]
+            self.classes_ = np.unique(np.concatenate([y, *known]))
             if calibrated is None:
-                betas, biases = calibrations(outputs, splits, labels, self.classes_, weight)
+                scores = [out_of_fold_scores(one, self.classes_) for one in outputs]
+                betas, biases = calibrations(scores, y[rows], self.classes_, weight)
             else:
-                betas, biases = calibrated(candidates)
+                betas, biases = calibrated(self._members)[2:]
             self.betas_ = np.repeat(betas, n_models)
             self.biases_ = np.repeat(biases, n_models, axis=0)
         self._keep_features()
@@ -379,8 +353,7 @@ class PACommittee(
     def _mapped(self, of_model: Callable[[Any, int], Any]) -> PACommittee:
         """Return the committee with other models, a function of each and its candidate."""
         other = copy(self)
-        members = zip(self.estimators_, self.candidates_.tolist(), strict=True)
-        other.estimators_ = [of_model(model, candidate) for model, candidate in members]
+        other.estimators_ = list(map(of_model, self.estimators_, self.candidates_.tolist()))
         other._keep_features()
         return other
 
@@ -407,7 +380,7 @@ class PACommittee(
             Classifiers of scikit-learn, skorch nets or torch modules; or regressors.
         X : array-like of n rows
             Labelled rows from where the models will be used, at least two, to which no model was
-            fitted.
+            fitted. Their order does not matter.
         y : array-like of shape (n,)
             Their labels.
         scoring : str or callable, default=None
@@ -423,8 +396,8 @@ class PACommittee(
         Raises
         ------
         TypeError, ValueError
-            If the models are not fitted, or both classifiers and regressors; if there are fewer
-            than two rows, no model knows a label, or none has a finite score.
+            If models are not fitted, or of both kinds; if there are fewer than two rows, no model
+            knows a label, or none has a finite score.
 
         Warns
         -----
@@ -433,12 +406,11 @@ class PACommittee(
 
         Notes
         -----
-        The parts are the pairs of five random folds of the rows, or halves of these with fewer
-        than 25 rows; for regressors random halves. The order of the rows does not matter. There
-        are 10 000 pairs, so that another draw would move no weight by more than about 0.02, for
-        accuracy, log-loss, the Brier score and the usual errors of regressors, and 500 for other
-        metrics. If a metric is not defined on the rows of a fold, such as the area under the curve
-        without a row of some class, the folds are stratified.
+        The parts are pairs of five random folds of the rows, or halves of these with fewer than 25
+        rows; for regressors random halves. Accuracy, log-loss, the Brier score, R2 and the mean
+        errors of regressors have 10 000 pairs, so that another draw would move a weight by less
+        than 0.02; other metrics have 500. If a metric is not defined on a fold, such as the area
+        under the curve without a row of some class, the folds are stratified.
 
         Examples
         --------
@@ -460,26 +432,22 @@ class PACommittee(
         labels = check_column(y, _num_samples(X), "y")
         if len(labels) < 2:
             raise ValueError(f"X: expected at least two labelled rows, got {len(labels)}.")
-        known, outputs = _recorded(models, X, labels)
+        known, outputs = recorded_models(models, X, labels)
         scorer = check_scoring(outputs[0], scoring)
         if isinstance(outputs[0], RecordedClassifier):
             committee.classes_ = outputs[0].classes
             scorer = taking_classes(scorer, committee.classes_)
             for one in outputs:
                 one.check_methods(scorer)
-        committee.posterior_ = _posterior_of_models(scorer, outputs, labels)
+        committee.posterior_ = posterior_of_models(scorer, outputs, labels)
         committee.candidates_, committee.weights_, *_ = committee._members
         committee.estimators_ = [known[i] for i in committee.candidates_.tolist()]
         committee.search_, committee.n_fits_, committee.metric_ = None, 0, "score"
         committee.scorer_ = None if scoring is None else scorer
         if hasattr(committee, "classes_"):
-            given = labels, committee.classes_
-            found = [
-                calibration(outputs[i].scores, *given, alone=len(committee.candidates_) == 1)
-                for i in committee.candidates_
-            ]
-            committee.betas_ = np.array([beta for beta, _ in found])
-            committee.biases_ = np.array([bias for _, bias in found])
+            scores = [outputs[i].scores for i in committee.candidates_]
+            found = calibrations(scores, labels, committee.classes_, None)
+            committee.betas_, committee.biases_ = found
         committee._keep_features()
         return committee
 
@@ -615,64 +583,3 @@ def _checked_search(search: Any, metric: str | None) -> Any:
     warn_of_trained_module(search.estimator)
     # Cloned, so that the search that was given stays as it is.
     return clone(search)
-
-
-def _summed(posterior: CandidatePosterior) -> Floats:
-    """Return the scores of the candidates in all parts together."""
-    return posterior.scores_a.sum(axis=0) + posterior.scores_b.sum(axis=0)
-
-
-def _recorded(models: Estimators, X: Rows, y: Array) -> tuple[list[Any], list[Any]]:
-    """Return trained models, and what they predict for X; classifiers with all classes."""
-    try:
-        known = list(named_estimators(models).values())
-        regress = {hasattr(one, "__sklearn_tags__") and is_regressor(one) for one in known}
-        # Votes and means do not mix.
-        if len(regress) > 1:
-            raise TypeError("models: expected either classifiers or regressors, got both.")
-        if regress == {True}:
-            return known, [RecordedRegressor.of(one, X) for one in known]
-        outputs = [RecordedClassifier.of(one, X) for one in known]
-    except (TypeError, ValueError) as error:
-        argument, colon, rest = str(error).partition(":")
-        if argument not in ("estimator", "estimators"):
-            raise
-        raise type(error)(f"models{colon}{rest}") from error
-    # Models may have been trained on some of the classes each.
-    classes = {label for one in outputs for label in one.classes.tolist()}
-    try:
-        sorted(classes)
-    except TypeError as error:
-        raise TypeError(f"models: expected classes of one type ({error}).") from error
-    strange = [label for label in y.tolist() if label not in classes]
-    some = f"y: expected classes that a model knows, such as {min(classes)!r}"
-    if len(strange) == len(y):
-        raise ValueError(f"{some}, got {strange[0]!r}, and no label that one knows.")
-    if strange:
-        warn_caller(
-            f"{some}, got others such as {strange[0]!r} in {len(strange)} of {len(y)} rows, "
-            "which no model predicts."
-        )
-    of_all = np.unique(np.concatenate([y, *(one.classes for one in outputs)]))
-    return known, [one.with_classes(of_all) for one in outputs]
-
-
-def _posterior_of_models(scorer: Scorer, outputs: Sequence[Any], y: Array) -> CandidatePosterior:
-    """Return the posterior over trained models, by the parts of the rows that have scores."""
-    of_regressors = isinstance(outputs[0], RecordedRegressor)
-    pairs = scores_of_random_parts(scorer, outputs, y, of_regressors)
-    # A metric may not be defined on the few rows of a part, whatever the model.
-    defined = np.all([np.isfinite(side).any(axis=1) for side in pairs], axis=0)
-    a, b = (side[defined] for side in pairs)
-    if not defined.any() or not np.isfinite([a, b]).all(axis=(0, 1)).any():
-        raise ValueError(
-            "scoring: expected a metric that is finite for a model on all parts of the "
-            f"{len(y)} labelled rows, got none; give more rows, or another metric."
-        )
-    if not defined.all():
-        warn_caller(
-            f"scoring: expected a metric that is defined on all parts of the {len(y)} labelled "
-            f"rows, got one that is not on {np.sum(~defined)} of {len(defined)} pairs of parts, "
-            "which are left out."
-        )
-    return posterior_of_parts(a, b)

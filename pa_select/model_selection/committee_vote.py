@@ -8,11 +8,9 @@ from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
 from sklearn.base import clone, is_regressor
 from sklearn.utils.parallel import delayed
 
-from pa_select.model_selection.candidate_posterior import folds_of
 from pa_select.model_selection.split_scores import SAMPLE_X, Parallel
 from pa_select.model_selection.splits import Split
 from pa_select.scores.candidate_posterior import CandidatePosterior
@@ -30,10 +28,6 @@ from pa_select.utils.typing import Array, Floats, Ints, Rows, Scorer
 
 # The least probability, of which the log is taken.
 _LEAST = 1e-12
-# At this share of a usual inverse temperature all classes are about equally probable.
-_LOWEST = 1e-9
-# Biases of fewer rows cost more than they gain.
-_FEWEST_FOR_BIASES = 40
 
 
 class Members(NamedTuple):
@@ -67,56 +61,6 @@ def vote(model: Any, X: Rows, beta: float, bias: Floats, classes: Array) -> Floa
         return certain
     scores, known = class_scores(model, X)
     return calibrated(align_classes(as_numpy(scores), known, classes), beta, bias)
-
-
-def calibration(
-    scores: Array, y: Array, classes: Array, weight: Floats | None = None, alone: bool = False
-) -> tuple[float, Floats]:
-    """Return the inverse temperature and the biases at which labelled rows are most likely.
-
-    Both are fitted together. A member that is `alone` has a temperature only, so that it predicts
-    what it predicts without a committee; so have members with fewer than forty rows, or whose
-    scores rank the classes the wrong way. Votes are made less certain where they would be more
-    certain than n rows without an error can show: with one more row whose label says nothing, the
-    mean probability of the best class is at most 1 - (1 - 1 / n_classes) / (n + 1). Otherwise the
-    votes of a model without an error are 0 or 1.
-    """
-    from pa_select.two_sites.classification import beta_and_bias, calibrating_beta
-
-    scores = np.asarray(scores, dtype=np.float64)
-    columns, bias = columns_of(y, classes, "the committee"), np.zeros(len(classes))
-    n = len(scores) if weight is None else np.count_nonzero(weight)
-    beta = -1.0
-    if n >= _FEWEST_FOR_BIASES and not alone:
-        beta, bias = beta_and_bias(scores, columns, weight)
-    if beta < 0 or beta == np.inf:
-        beta, bias = calibrating_beta(scores, columns, weight), np.zeros(len(classes))
-    if beta == 0:
-        return beta, bias
-    most, doubt = 1.0, (1 - 1 / len(classes)) / (1 + n)
-    if beta == np.inf:
-        known = scores[np.isfinite(scores).all(axis=1)]
-        of_one = 1 / (float(np.ptp(known)) if known.size and np.ptp(known) else 1.0)
-    else:
-        of_one = beta
-    logits = of_one * (scores - scores.max(axis=1, keepdims=True)) + bias
-    logits -= logits.max(axis=1, keepdims=True)
-    # Rows whose best classes tie are in doubt at any temperature.
-    tied = 1 / (logits == logits.max(axis=1, keepdims=True)).sum(axis=1)
-
-    def too_sure(share: float) -> float:
-        best = calibrated(logits, share).max(axis=1)
-        return doubt - float(np.average(tied - best, weights=weight))
-
-    finite = logits[np.isfinite(logits)]
-    least = _LOWEST / max(1.0, -float(finite.min()))
-    # Scores of -inf leave no doubt at any temperature.
-    if (beta < np.inf and too_sure(1.0) <= 0) or too_sure(least) >= 0:
-        return beta, bias
-    while too_sure(most) < 0:
-        most *= 2
-    share = float(brentq(too_sure, least, most, xtol=1e-300, rtol=1e-14))
-    return share * of_one, share * bias
 
 
 def towards_best(
@@ -218,27 +162,46 @@ def _fit_member(
     return (model if of_folds or train is None else None), outputs
 
 
-def calibrations(
-    outputs: Sequence[Any], splits: Sequence[Split], y: Array, classes: Array, weight: Any
-) -> tuple[Floats, Floats]:
-    """Calibrate members by the class scores and classes of their models of all splits.
+def out_of_fold_scores(of_splits: Sequence[Any], classes: Array) -> Floats | None:
+    """Join the class scores and classes of the models of all splits; None if one has none."""
+    if any(one is None for one in of_splits):
+        return None
+    return np.concatenate([align_classes(matrix, known, classes) for matrix, known in of_splits])
 
-    Return their inverse temperatures and biases; nan: a member without class scores.
-    """
-    (rows, weight), n = held_out(splits, weight), len(classes)
-    found = [(np.nan, np.zeros(n)) for _ in outputs]
-    for member, of_splits in enumerate(outputs):
-        if all(one is not None for one in of_splits):
-            scores = [align_classes(matrix, known, classes) for matrix, known in of_splits]
-            given = np.concatenate(scores), y[rows], classes, weight
-            found[member] = calibration(*given, alone=len(outputs) == 1)
+
+def calibrations(
+    scores: Sequence[Floats | None], y: Array, classes: Array, weight: Floats | None
+) -> tuple[Floats, Floats]:
+    """Return the inverse temperatures and biases of members; nan: one without class scores."""
+    from pa_select.two_sites.classification import doubting_calibration
+
+    none, columns = (np.nan, np.zeros(len(classes))), columns_of(y, classes, "the committee")
+    found = [
+        none if one is None else doubting_calibration(one, columns, weight, len(scores) == 1)
+        for one in scores
+    ]
     return np.array([beta for beta, _ in found]), np.array([bias for _, bias in found])
 
 
-def held_out(splits: Sequence[Split], weight: Any) -> tuple[Ints, Floats | None]:
-    """Return the rows that the splits hold out, in their order, with their weights."""
-    rows = np.concatenate(folds_of(splits))
-    return rows, None if weight is None else np.asarray(weight, dtype=np.float64)[rows]
+def calibrated_members(
+    members: Members,
+    stacks: Stacks,
+    scored_rows: Sequence[Mapping[int, Ints]],
+    y: Array,
+    weight: Any,
+    without: Ints | None = None,
+) -> Members:
+    """Calibrate candidates of a search by their out-of-fold scores, perhaps without some rows."""
+    rows = np.concatenate([of_split[SAMPLE_X] for of_split in scored_rows])
+    kept = np.ones(len(rows), dtype=bool) if without is None else ~np.isin(rows, without)
+    weight = None if weight is None else np.asarray(weight, dtype=np.float64)[rows][kept]
+    scores: list[Floats | None] = [None] * len(members.candidates)
+    for member, candidate in enumerate(members.candidates.tolist()):
+        if candidate in stacks.candidates:
+            position = int(np.searchsorted(stacks.candidates, candidate))
+            of_splits = [stacks.matrix(position, i, SAMPLE_X) for i in range(len(scored_rows))]
+            scores[member] = np.concatenate(of_splits)[kept]
+    return Members(*members[:2], *calibrations(scores, y[rows][kept], stacks.classes, weight))
 
 
 @dataclass(frozen=True)
@@ -284,11 +247,10 @@ class CommitteeVote:
                 if not np.isin(members.candidates, stacks.candidates).all():
                     return None
                 if len(stacks.classes):  # they are classifiers
-                    given = stacks, scored_rows, y, weight, members.candidates, fold
-                    members = Members(*members[:2], *calibrations_of_stacks(*given))
+                    members = calibrated_members(members, stacks, scored_rows, y, weight, fold)
                 found[fold.tobytes()] = members
-        members = [found[fold.tobytes()] for fold in folds]
-        return cls(stacks, candidates, members, scored_rows, folds, y)
+        of_splits = [found[fold.tobytes()] for fold in folds]
+        return cls(stacks, candidates, of_splits, scored_rows, folds, y)
 
     def __len__(self) -> int:
         return len(self.stacks) + 1
@@ -336,31 +298,3 @@ class CommitteeVote:
             score = scorer(known, row_numbers(rows), self.y[test], **given)
             scores.append(float(score[metric] if isinstance(score, Mapping) else score))
         return np.array(scores)
-
-
-def calibrations_of_stacks(
-    stacks: Stacks,
-    scored_rows: Sequence[Mapping[int, Ints]],
-    y: Array,
-    weight: Any,
-    candidates: Ints,
-    without: Ints | None = None,
-) -> tuple[Floats, Floats]:
-    """Calibrate candidates of a search by their out-of-fold scores, perhaps without some rows."""
-    splits = [(rows, rows) for rows in (of_split[SAMPLE_X] for of_split in scored_rows)]
-    rows, weight = held_out(splits, weight)
-    kept = np.ones(len(rows), dtype=bool) if without is None else ~np.isin(rows, without)
-    betas = np.full(len(candidates), np.nan)
-    biases = np.zeros((len(candidates), len(stacks.classes)))
-    for member, candidate in enumerate(candidates.tolist()):
-        if candidate in stacks.candidates:
-            position = int(np.searchsorted(stacks.candidates, candidate))
-            scores = [stacks.matrix(position, i, SAMPLE_X) for i in range(len(splits))]
-            betas[member], biases[member] = calibration(
-                np.concatenate(scores)[kept],
-                y[rows][kept],
-                stacks.classes,
-                None if weight is None else weight[kept],
-                alone=len(candidates) == 1,
-            )
-    return betas, biases

@@ -19,7 +19,7 @@ from pa_select.model_selection.committee import PACommittee
 from pa_select.model_selection.committee_vote import (
     CommitteeVote,
     Members,
-    calibrations_of_stacks,
+    calibrated_members,
     members_of,
 )
 from pa_select.model_selection.kinds.environments import check_environments
@@ -285,10 +285,10 @@ class Plan:
             return None
         return posterior_of_parts(*parts)
 
-    def calibrations(self, stacks: Stacks, candidates: Ints) -> tuple[Floats, Floats]:
-        """Return the inverse temperatures and biases of candidates; see `calibration`."""
+    def calibrated(self, stacks: Stacks, members: Members) -> Members:
+        """Calibrate the members of a committee by their out-of-fold scores."""
         given = self.layout.scored_rows, np.asarray(self.data.y), self.sample_weight
-        return calibrations_of_stacks(stacks, *given, candidates)
+        return calibrated_members(members, stacks, *given)
 
     def vote(
         self,

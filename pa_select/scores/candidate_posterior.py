@@ -15,10 +15,12 @@ from sklearn.exceptions import UndefinedMetricWarning
 from pa_select.scores.means_of_rows import means_of_folds, values_of_rows
 from pa_select.scores.precomputed import (
     RecordedRegressor,
+    content_of,
     content_order,
     row_numbers,
     taking_classes,
 )
+from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Array, Floats, Ints, Mask, Scorer
 
 # Few labelled rows are divided into so many folds, again and again until there are so many pairs.
@@ -309,14 +311,13 @@ def scores_on_random_folds(
     return folds, by_fold
 
 
-def scores_of_random_parts(
-    scorer: Scorer, outputs: Sequence[Any], y: Array, of_regressors: bool
-) -> tuple[Floats, Floats]:
-    """Return what recorded models score on both parts of many random pairs of parts.
+def posterior_of_models(scorer: Scorer, outputs: Sequence[Any], y: Array) -> CandidatePosterior:
+    """Return the posterior over recorded models, by random parts of the labelled rows.
 
-    Where a formula has the scores, there are so many that the draw moves no weight by more than
-    about 0.01. Other metrics are called for each fold, so there are fewer.
+    Where a formula has the scores, there are so many parts that the draw moves no weight by more
+    than about 0.01. Other metrics are called for each fold, so there are fewer.
     """
+    of_regressors = isinstance(outputs[0], RecordedRegressor)
     has_formula = values_of_rows(scorer, outputs[0], y) is not None
     n_pairs = _MANY_PAIRS if has_formula else _SEVERAL_PAIRS
     folds, by_fold = scores_on_random_folds(scorer, outputs, y, of_regressors, n_pairs)
@@ -329,16 +330,20 @@ def scores_of_random_parts(
         np.concatenate([summed[:, list(part)].sum(axis=1) for part in side])
         for side in zip(*pairs, strict=True)
     )
-    return a, b
-
-
-def content_of(output: Any) -> Floats:
-    """Return all numbers that are known of the rows of a recorded model."""
-    if isinstance(output, RecordedRegressor):
-        return output.predicted
-    codes = np.unique(output.predicted, return_inverse=True)[1]
-    probabilities = [] if output.probabilities is None else [output.probabilities]
-    return np.column_stack([output.scores, codes, *probabilities])
+    # A metric may not be defined on the few rows of a part, whatever the model.
+    defined = np.isfinite(a).any(axis=1) & np.isfinite(b).any(axis=1)
+    if not defined.any() or not np.isfinite([a[defined], b[defined]]).all(axis=(0, 1)).any():
+        raise ValueError(
+            "scoring: expected a metric that is finite for a model on all parts of the "
+            f"{len(y)} labelled rows, got none; give more rows, or another metric."
+        )
+    if not defined.all():
+        warn_caller(
+            f"scoring: expected a metric that is defined on all parts of the {len(y)} labelled "
+            f"rows, got one that is not on {np.sum(~defined)} of {len(defined)} pairs of parts, "
+            "which are left out."
+        )
+    return posterior_of_parts(a[defined], b[defined])
 
 
 def random_folds(blocks: Sequence[Ints], n_folds: int, n_pairs: int) -> list[Ints]:

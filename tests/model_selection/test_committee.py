@@ -45,7 +45,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils.estimator_checks import check_estimator
 
 from pa_select import PACommittee, PAScorer, PASearchCV, candidate_posterior
-from pa_select.model_selection.committee_vote import calibration, towards_best
+from pa_select.model_selection.committee_vote import towards_best
 from pa_select.scores import class_scores
 from pa_select.scores.class_scores import calibrated
 from pa_select.scores.means_of_rows import means_of_folds
@@ -55,7 +55,11 @@ from pa_select.scores.precomputed import (
     row_numbers,
     taking_classes,
 )
-from pa_select.two_sites.classification import beta_and_bias, calibrating_beta
+from pa_select.two_sites.classification import (
+    beta_and_bias,
+    calibrating_beta,
+    doubting_calibration,
+)
 from pa_select.utils.sklearn_private import SUPPORTS_CALLBACKS
 
 X, Y = load_wine(return_X_y=True)
@@ -200,8 +204,8 @@ def test_its_own_score_is_cross_fitted(n_folds):
         apart = ~np.isin(kept, test)
         votes = 0
         for one in np.flatnonzero(weights):
-            given = np.concatenate(list(logs[one]))[apart], y[kept[apart]], np.arange(3)
-            beta, bias = calibration(*given, alone=np.count_nonzero(weights) == 1)
+            given = np.concatenate(list(logs[one]))[apart], y[kept[apart]]
+            beta, bias = doubting_calibration(*given, alone=np.count_nonzero(weights) == 1)
             votes += weights[one] * softmax(beta * logs[one][judged] + bias, axis=1)
         scores.append(np.mean(votes.argmax(axis=1) == y[test]))
     assert search.committee_score_ == pytest.approx(np.mean(scores))
@@ -494,7 +498,7 @@ def test_rows_without_weight_have_no_say_in_temperatures(of_ours, noise):
         tested += [kept := test[weight[test] > 0]]
         scores += [class_scores(fitted, rows[kept])[0]]
     y = Y[FIT][np.concatenate(tested)]
-    expected, _ = calibration(np.concatenate(scores), y, np.arange(3), alone=True)
+    expected, _ = doubting_calibration(np.concatenate(scores), y, alone=True)
     assert committee.betas_ == pytest.approx([expected], rel=1e-6)
 
 
@@ -502,8 +506,8 @@ def test_errors_of_rows_without_weight_leave_votes_as_certain_as_they_are():
     scores, kept = np.random.default_rng(0).normal(size=(80, 3)), np.arange(80) % 4 > 0
     y = np.where(kept, scores.argmax(axis=1), scores.argmin(axis=1))
     found, expected = (
-        calibration(*given)
-        for given in ((scores, y, np.arange(3), 1.0 * kept), (scores[kept], y[kept], np.arange(3)))
+        doubting_calibration(*given)
+        for given in ((scores, y, 1.0 * kept), (scores[kept], y[kept]))
     )
     assert found[0] == pytest.approx(expected[0], rel=1e-6)
     np.testing.assert_allclose(found[1], expected[1], atol=1e-6)
@@ -868,11 +872,10 @@ def test_no_vote_is_certain_after_a_few_rows_without_an_error():
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
 @pytest.mark.parametrize("n", [30, 120])
 def test_the_bound_knows_no_unit_and_leaves_sound_calibrations_alone(scale, n):
-    rng, classes = np.random.default_rng(0), np.arange(3)
-    y = np.arange(n) % 3
+    rng, y = np.random.default_rng(0), np.arange(n) % 3
     sound = np.eye(3)[y] + rng.normal(0, 0.6, (n, 3)) + [0.5, 0, 0]
     assert np.mean(sound.argmax(axis=1) != y) > 0.05
-    beta, bias = calibration(scale * sound, y, classes)
+    beta, bias = doubting_calibration(scale * sound, y)
     if n < 40:
         assert (beta, bias.any()) == (calibrating_beta(scale * sound, y), False)
     else:
@@ -882,12 +885,12 @@ def test_the_bound_knows_no_unit_and_leaves_sound_calibrations_alone(scale, n):
         assert bias.argmin() == 0
     sure = np.eye(3)[y] + rng.uniform(0, 0.5, (n, 3))
     assert calibrating_beta(sure, y) == np.inf
-    of_sure = calibration(sure, y, classes)[0]
-    assert scale * calibration(scale * sure, y, classes)[0] == pytest.approx(of_sure)
+    of_sure = doubting_calibration(sure, y)[0]
+    assert scale * doubting_calibration(scale * sure, y)[0] == pytest.approx(of_sure)
     # A row that ties is in doubt at any temperature, and a class of -inf never.
     tied = np.vstack([sure, [1, 1, 0]])
-    assert np.isfinite(calibration(tied, np.r_[y, 0], classes)[0])
-    assert calibration(np.where(np.eye(3)[y] == 1, 0.0, -np.inf), y, classes)[0] > 0
+    assert np.isfinite(doubting_calibration(tied, np.r_[y, 0])[0])
+    assert doubting_calibration(np.where(np.eye(3)[y] == 1, 0.0, -np.inf), y)[0] > 0
 
 
 def test_scores_that_are_sure_but_for_an_offset_are_doubted_too():
@@ -896,7 +899,7 @@ def test_scores_that_are_sure_but_for_an_offset_are_doubted_too():
     scores = rng.normal(0, 0.1, 60) + y - 3  # all of them favour class 0
     scores = np.stack([-scores, scores], axis=1)
     assert (scores.argmax(axis=1) == 0).all()
-    beta, bias = calibration(scores, y, np.arange(2))
+    beta, bias = doubting_calibration(scores, y)
     proba = calibrated(scores, beta, bias)
     np.testing.assert_array_equal(proba.argmax(axis=1), y)
     assert np.mean(1 - proba.max(axis=1)) >= 0.5 / 61 * (1 - 1e-9)
@@ -908,7 +911,7 @@ def test_flat_scores_of_a_rare_class_keep_their_ranking():
     signal = rng.normal(0, 1, 400) + 2 * y
     margin = 0.02 * signal - 2.2
     scores = np.stack([np.zeros(400), margin], axis=1)
-    beta, bias = calibration(scores, y, np.array([False, True]))
+    beta, bias = doubting_calibration(scores, y * 1)
     temperature = calibrating_beta(scores, y * 1)
     assert beta > 20 * temperature
     losses = [log_loss(y, calibrated(scores, *given)) for given in ((beta, bias), (temperature,))]
