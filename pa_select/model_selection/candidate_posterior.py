@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from sklearn.base import is_regressor
@@ -115,10 +115,10 @@ def candidate_posterior(
     """
     if parts not in ("folds", "halves", None):
         raise ValueError(f"parts: expected 'folds', 'halves' or None, got {parts!r}.")
-    is_frame = hasattr(results, "columns") and (metric is None or isinstance(metric, str))
-    if isinstance(results, Mapping) or is_frame:
-        table = {name: np.asarray(results[name]) for name in results}  # type: ignore[index]
-        return _of_table(table, metric, splits, parts)
+    if hasattr(results, "to_dict") and (metric is None or isinstance(metric, str)):
+        results = cast("Mapping[str, Any]", results.to_dict("list"))  # a DataFrame
+    if isinstance(results, Mapping):
+        return _of_table(results, metric, splits, parts)
     if hasattr(results, "fit"):
         return _of_search(results, metric, splits, parts)
     if metric is None or isinstance(metric, str):

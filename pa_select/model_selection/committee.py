@@ -287,7 +287,7 @@ class PACommittee(SavedWithVersions, CallbackSupport, MetaEstimatorMixin, BaseEs
         fit_params: dict[str, Any],
         splits: Sequence[Split],
         callbacks: Callbacks,
-        calibrated: Callable[[Members], Members] | None = None,
+        calibrated: Callable[[Members], Any] | None = None,
     ) -> None:
         """Fit the candidates of a search that remain; `fit` and searches call this.
 
@@ -340,7 +340,7 @@ class PACommittee(SavedWithVersions, CallbackSupport, MetaEstimatorMixin, BaseEs
                 scores = [out_of_fold_scores(one, self.classes_) for one in outputs]
                 betas, biases = calibrations(scores, y[rows], self.classes_, weight)
             else:
-                betas, biases = calibrated(self._members)[2:]
+                *_, betas, biases = calibrated(self._members)
             self.betas_ = np.repeat(betas, n_models)
             self.biases_ = np.repeat(biases, n_models, axis=0)
         self._keep_features()

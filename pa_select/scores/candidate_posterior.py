@@ -295,7 +295,9 @@ def scores_on_random_folds(
     if not of_regressors:
         scorer = taking_classes(scorer, outputs[0].classes)
     counts, codes = np.unique(y, return_inverse=True, return_counts=True)[:0:-1]
-    order = content_order(y if of_regressors else codes, *map(content_of, outputs))
+    order = content_order(
+        (y if of_regressors else codes).astype(np.float64), *map(content_of, outputs)
+    )
     folds = random_folds([order], 2 if of_regressors else min(_FOLDS, len(y)), n_pairs)
     by_fold, error = _scores_of_folds(scorer, outputs, y, folds)
     if not of_regressors and np.isnan(by_fold).all(axis=1).any() and counts.max() > 1:

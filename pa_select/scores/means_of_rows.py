@@ -56,9 +56,10 @@ def means_of_folds(
 ) -> Floats | None:
     """Return what models score on all folds, (n_folds, n_models); None if there is no formula."""
     of_models = [values_of_rows(scorer, model, y) for model in models]
-    if any(values is None for values in of_models):
+    known = [values for values in of_models if values is not None]
+    if len(known) < len(models):
         return None
-    values = np.stack(of_models, axis=1, dtype=np.float64)
+    values = np.stack(known, axis=1, dtype=np.float64)
     metric, found = _metric_of(scorer, models[0]), []
     at_once = max(1, _AT_ONCE // len(y))
     for start in range(0, len(folds), at_once):
