@@ -408,9 +408,10 @@ class PACommittee(SavedWithVersions, CallbackSupport, MetaEstimatorMixin, BaseEs
         -----
         The parts are pairs of five random folds of the rows, or halves of these with fewer than 25
         rows; for regressors random halves. Accuracy, log-loss, the Brier score, R2 and the mean
-        errors of regressors have 10 000 pairs, so that another draw would move a weight by less
-        than 0.02; other metrics have 500. If a metric is not defined on a fold, such as the area
-        under the curve without a row of some class, the folds are stratified.
+        errors of regressors have 10 000 pairs, so that another draw would hardly move a weight by
+        more than 0.02. Other metrics have 500, which leave about 0.05. If a metric is not defined
+        on a fold, such as the area under the curve without a row of some class, the folds are
+        stratified.
 
         Examples
         --------
