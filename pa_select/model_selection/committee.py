@@ -47,7 +47,7 @@ from pa_select.scores.precomputed import (
     recorded_models,
     taking_classes,
 )
-from pa_select.utils.arrays import check_column, check_scoring_argument
+from pa_select.utils.arrays import check_column, check_scoring_argument, refuse_no_rows
 from pa_select.utils.estimators import SavedWithVersions
 from pa_select.utils.messages import keeps_warnings
 from pa_select.utils.sklearn_private import (
@@ -220,6 +220,7 @@ class PACommittee(SavedWithVersions, CallbackSupport, MetaEstimatorMixin, BaseEs
             or no two test folds are disjoint. Later, if no candidate has a score in every split.
         """
         search = _checked_search(self.search, self.metric)
+        refuse_no_rows(X, "X", may_be_dataset=False)
         if is_classifier(search.estimator) and y is not None:
             check_column(y, _num_samples(y), "y")  # the votes are those for one label of a row
         makes_committees = hasattr(search, "makes_committees")
@@ -430,6 +431,7 @@ class PACommittee(SavedWithVersions, CallbackSupport, MetaEstimatorMixin, BaseEs
         committee = cls(min_weight=min_weight)
         committee._validate_params()
         check_scoring_argument(scoring)
+        refuse_no_rows(X, "X")
         labels = check_column(y, _num_samples(X), "y")
         if len(labels) < 2:
             raise ValueError(f"X: expected at least two labelled rows, got {len(labels)}.")
