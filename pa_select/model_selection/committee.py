@@ -20,6 +20,7 @@ from pa_select.model_selection.candidate_posterior import candidate_posterior, f
 from pa_select.model_selection.committee_vote import (
     Members,
     calibrations,
+    check_some_score,
     fit_members,
     members_of,
     out_of_fold_scores,
@@ -274,6 +275,9 @@ class PACommittee(SavedWithVersions, CallbackSupport, MetaEstimatorMixin, BaseEs
         # The splits are not kept with the search, which they would make large.
         search.cv, search._checked_cv_orig = clone(self.search).cv, splitter
         metric = first_metric(search, search.cv_results_) if self.metric is None else self.metric
+        labels = np.asarray(y) if is_classifier(search.estimator) else None
+        groups, tests = routed.splitter.split.get("groups"), [test for _, test in splits]
+        check_some_score(search.cv_results_, metric, tests, labels, groups)
         posterior = candidate_posterior(search, metric, splits=splits)
         given = (X, y), routed.estimator.fit, splits, callbacks
         self._gather(search, clone(search.estimator), posterior, metric, *given)
@@ -578,7 +582,9 @@ def _checked_search(search: Any, metric: str | None) -> Any:
             "search: expected a search of classifiers or regressors, got one of "
             f"{type(search.estimator).__name__}."
         )
-    known = metrics_of(getattr(search, "scoring", None))
+    scoring = getattr(search, "scoring", None)
+    check_scoring_argument(scoring, several=True)
+    known = metrics_of(scoring)
     if known == ONE_METRIC:
         check_only_metric(metric)
     elif known is not None and (search.refit if metric is None else metric) not in known:

@@ -11,7 +11,8 @@ import numpy as np
 from sklearn.base import clone, is_regressor
 from sklearn.utils.parallel import delayed
 
-from pa_select.model_selection.split_scores import SAMPLE_X, Parallel
+from pa_select.model_selection.evaluation import undefined
+from pa_select.model_selection.split_scores import SAMPLE_X, Parallel, class_of_rows
 from pa_select.model_selection.splits import Split
 from pa_select.scores.candidate_posterior import CandidatePosterior
 from pa_select.scores.class_scores import align_classes, calibrated, class_scores, columns_of
@@ -298,3 +299,25 @@ class CommitteeVote:
             score = scorer(known, row_numbers(rows), self.y[test], **given)
             scores.append(float(score[metric] if isinstance(score, Mapping) else score))
         return np.array(scores)
+
+
+def check_some_score(
+    table: Mapping[str, Any], metric: str, tests: Sequence[Ints], y: Array | None, groups: Any
+) -> None:
+    """Refuse a table in which no candidate has a score in all splits; name the first one.
+
+    `tests` are the test rows of the splits; of regressors there is no `y`.
+    """
+    if np.isfinite(table.get(f"mean_test_{metric}", 0.0)).any():
+        return
+    by_split = [table[f"split{split}_test_{metric}"][0] for split in range(len(tests))]
+    split = int(np.argmin(np.isfinite(by_split)))
+    why = "" if y is None else class_of_rows(y[tests[split]])
+    why = why or (
+        "the metric may not be defined on such small test folds, or for this estimator: the "
+        "search's warnings say why"
+    )
+    raise ValueError(
+        f"scoring: expected a candidate with a finite {metric!r} in every split of cv, got none: "
+        f"{undefined(repr(metric), split, why, tests[split], groups)}."
+    )

@@ -18,7 +18,6 @@ from pa_select.scores.precomputed import (
     content_of,
     content_order,
     row_numbers,
-    taking_classes,
 )
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Array, Floats, Ints, Mask, Scorer
@@ -292,8 +291,6 @@ def scores_on_random_folds(
     defined on the classes of some fold, the folds are stratified. Where it is still not defined,
     scores are nan.
     """
-    if not of_regressors:
-        scorer = taking_classes(scorer, outputs[0].classes)
     counts, codes = np.unique(y, return_inverse=True, return_counts=True)[:0:-1]
     order = content_order(
         (y if of_regressors else codes).astype(np.float64), *map(content_of, outputs)

@@ -706,5 +706,5 @@ def test_a_metric_without_a_value_is_named():
         (GridSearchCV(Ridge(), {"alpha": [1]}, cv=3), X_T[:3], Y_T[:3]),
         (grid_search(scoring="roc_auc"), X[FIT], Y[FIT]),  # it has no value of three classes
     ):
-        with pytest.raises(ValueError, match=r"results: expected .*, 0 of which have all scores"):
+        with pytest.raises(ValueError, match=r"scoring: expected a candidate .* 'score' in every"):
             PACommittee(search).fit(rows, y)
