@@ -310,7 +310,8 @@ def agreement_columns(
             terms[candidate] = result.terms
             for name, attribute in _COLUMNS.items():
                 columns[name][candidate] = getattr(result, attribute)
-    compared = np.unique(given.y[pairs.object_a]) if comparison.environments is not None else []
+    of_x = pairs.object_a[: None if comparison.environments is not None else 0]
+    compared = np.unique(given.y[of_x])
     if len(compared) == 1 and isinstance(prior, str) and prior == "marginal":
         # Those of a single class are what rounding leaves of 0, and would be compared.
         for name in ("agreement", "agreement_se", "gap"):
