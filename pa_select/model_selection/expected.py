@@ -299,7 +299,8 @@ def posterior_of(
     Folds with one of the rows `without` are left out.
     """
     folds = folds_without(comparison.folds, without)
-    if not pairs_of_parts(folds, given.of_regressors):
+    nobody = expected.sites and not len(expected.candidates)
+    if nobody or not pairs_of_parts(folds, given.of_regressors):
         return None
     if expected.sites:
         parts = expected.scores_of_parts(folds)

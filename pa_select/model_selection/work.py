@@ -247,19 +247,21 @@ def chance_scores(splits: Sequence[Split], given: Given) -> list[list[Any]]:
         if not (hasattr(scorer, "_score_func") or isinstance(scorer, _PassthroughScorer)):
             X = given.samples[SAMPLE_X]
     labels, counts = np.unique(given.y, return_counts=True)
-    # As Python's own values, since the dummies take no bool of numpy.
-    frequent = labels[np.argsort(-counts, kind="stable")[:_CONSTANTS]].tolist()
+    frequent = labels[np.argsort(-counts, kind="stable")[:_CONSTANTS]]
     dummies: list[Any] = [DummyClassifier(strategy="prior")]
-    dummies += [DummyClassifier(strategy="constant", constant=label) for label in frequent]
+    # In lists, since a dummy takes no bool and no float as it is.
+    dummies += [DummyClassifier(strategy="constant", constant=[label]) for label in frequent]
     if given.of_regressors:
         # The best constants for the squared and for the absolute error.
         dummies = [DummyRegressor(strategy=constant) for constant in ("mean", "median")]
     weight = given.fit_params.get("sample_weight")
 
     def score(dummy: Any, train: Ints, test: Ints) -> Any:
-        dummy.fit(
-            np.zeros((len(train), 1)), given.y[train], None if weight is None else weight[train]
-        )
+        of_train = None if weight is None else weight[train]
+        try:
+            dummy.fit(np.zeros((len(train), 1)), given.y[train], of_train)
+        except ValueError:  # no training row has the constant class
+            return np.nan
         rows, y = _safe_split(dummy, X, given.y, test, train)
         params = _check_method_params(given.samples[SAMPLE_X], given.score_params, test)
         return _score(dummy, rows, y, given.scorer, params, np.nan)

@@ -75,7 +75,7 @@ def test_a_new_site_is_not_met_with_a_constant(refit):
     assert not table["eligible"][0]
 
 
-@pytest.mark.parametrize("classes", [[False, True], [0, 1], ["no", "yes"]])
+@pytest.mark.parametrize("classes", [[False, True], [0, 1], [0.0, 1.0], ["no", "yes"]])
 def test_chance_counts_constants_of_labels_of_any_kind(classes):
     is_rare = (Y == Y[0]).astype(int)
     assert is_rare.mean() < 0.5  # so that the other constant scores 0
