@@ -13,7 +13,7 @@ QUICK = tests/agreement/test_known_values.py tests/agreement/test_inputs.py \
 	tests/command_line/test_expect.py tests/common/test_house.py tests/common/test_project.py \
 	tests/papers/test_diagvib.py tests/shifts/test_shifts.py \
 	tests/papers/test_text.py tests/interop/test_polars.py \
-	tests/model_selection/test_guarded_selection.py tests/model_selection/test_pa_scorer.py \
+	tests/model_selection/test_inputs.py tests/model_selection/test_pa_scorer.py \
 	tests/pairing/test_one_sample.py tests/pairing/test_two_samples.py \
 	tests/plotting/test_agreement_curve.py tests/scores/test_class_scores.py \
 	tests/training/test_epoch_selector.py tests/two_sites/test_shrinkage.py \

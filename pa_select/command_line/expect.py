@@ -76,7 +76,7 @@ def run(options: argparse.Namespace, own_process: bool) -> None:
 
         from pa_select.scores.precomputed import RecordedClassifier
         from pa_select.two_sites.classification import Classification
-        from pa_select.two_sites.paired_rows import FEW_PAIRS, doubts_of_pairing
+        from pa_select.two_sites.paired_rows import FEW_PAIRS
         from pa_select.two_sites.trained import of_outputs
 
     n_pairs, n_classes = first_a.values.shape
@@ -91,11 +91,7 @@ def run(options: argparse.Namespace, own_process: bool) -> None:
             f"{first_b.name}: expected scores of other measurements, got those of {first_a.name}. "
             "If the objects were measured only once, the expected accuracy says nothing about b."
         )
-    # All models together say most of which object a row is.
     samples = list(zip(*models.values(), strict=True))
-    all_a, all_b = (np.hstack([table.values for table in sample]) for sample in samples[:2])
-    for message in doubts_of_pairing(all_a, all_b, first_a.name, first_b.name):
-        output.warn(message)
     of_a, of_b, of_val = (
         [
             RecordedClassifier(np.arange(n_classes), scores, scores.argmax(axis=1))

@@ -29,12 +29,8 @@ _OWN = [
     "pa_select.model_selection.pa_search.PARandomizedSearchCV",
     "pa_select.model_selection.pa_search.PASearchCV",
 ]
-# A search holds the rule that chose.
-_RULES = [
-    _name(value)
-    for value in vars(rules).values()
-    if inspect.isclass(value) and value.__module__ == rules.__name__
-]
+# Rules that a search holds as its ``refit``; what is in a partial function must be trusted, too.
+_RULES = ["functools.partial", _name(rules.GuardedSelection), _name(rules._simplest)]
 # Public shifts and pairings. Attacks are not among them: a scorer has no model to attack.
 _SHIFTS_AND_PAIRINGS = [
     _name(value)

@@ -366,6 +366,12 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
         if self.refit is True or (isinstance(self.refit, str) and self.refit not in _WORDS):
             super()._check_refit_for_multimetric(scores)
 
+    def __sklearn_is_fitted__(self) -> bool:
+        # What a rule refuses has no estimator to predict with.
+        return hasattr(self, "cv_results_") and (
+            not self.refit or hasattr(self, "best_estimator_")
+        )
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.array_api_support = False  # class scores are gathered as numpy arrays

@@ -310,6 +310,16 @@ def agreement_columns(
             terms[candidate] = result.terms
             for name, attribute in _COLUMNS.items():
                 columns[name][candidate] = getattr(result, attribute)
+    compared = np.unique(given.y[pairs.object_a]) if comparison.environments is not None else []
+    if len(compared) == 1 and isinstance(prior, str) and prior == "marginal":
+        # Those of a single class are what rounding leaves of 0, and would be compared.
+        for name in ("agreement", "agreement_se", "gap"):
+            columns[name][np.isfinite(columns[name])] = 0.0
+        terms[np.isfinite(terms)] = 0.0
+        warn_caller(
+            f"environments: expected rows of several classes to compare, got only rows of class "
+            f"{compared.tolist()[0]!r}. Their agreement says nothing, and the score decides."
+        )
     failed = [i for i in candidates.tolist() if columns["error"][i]]
     if failed:
         said = f"candidate {failed[0]}: {columns['error'][failed[0]]}"

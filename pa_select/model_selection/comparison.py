@@ -148,10 +148,6 @@ class Comparison:
         if weight is not None and not self.sites:
             # Roots first: the product of two tiny weights may be 0.
             weights = np.sqrt(weight[object_a]) * np.sqrt(weight[object_b])
-            if not weights.any():
-                raise ValueError(
-                    "sample_weight: expected a pair of two rows of positive weight, got none."
-                )
         return PooledPairs(
             np.concatenate([side(b.split_a, b.sample_a, b.rows_a) for b in blocks]),
             np.concatenate([side(b.split_b, b.sample_b, b.rows_b) for b in blocks]),
@@ -189,6 +185,13 @@ def compare(given: Given, cv: Any, pairing: Any, is_classifier: bool) -> Compari
         made = _of_folds(given, splits, pairing)
     if not made.compared:
         raise ValueError("pairing: expected pairs of the test rows, got none.")
+    weight = given.weight
+    if weight is not None and not given.sites:
+        positive = weight > 0
+        if not any((positive[x.rows_a] & positive[x.rows_b]).any() for x in made.compared):
+            raise ValueError(
+                "sample_weight: expected a pair of two rows of positive weight, got none."
+            )
     return made
 
 
@@ -271,12 +274,6 @@ def _of_environments(given: Given, splits: list[Split], between: Any) -> Compari
         raise ValueError(
             "environments: expected a class with rows in at least two environments among the "
             "test rows, got none."
-        )
-    compared = np.unique(given.y[np.concatenate([pair.rows_a for pair in pairs])])
-    if len(compared) == 1 < len(given.labels):
-        warn_caller(
-            f"environments: expected rows of several classes to compare, got only rows of class "
-            f"{compared.tolist()[0]!r}. Their agreement says nothing, and the score decides."
         )
     own = "environments" if between is None else between
     return _scored_by_environment(names, Comparison(own, splits, pairs))

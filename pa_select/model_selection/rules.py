@@ -135,9 +135,10 @@ def _finite(table: Table, score: str, decides: str) -> Mask:
     """Return who has a score, and a value of what decides; an error if nobody has."""
     known: Mask = np.isfinite(column(table, score)) & np.isfinite(column(table, decides))
     if not known.any():
+        names = " and ".join(map(repr, dict.fromkeys((score, decides))))
         raise ValueError(
-            f"cv_results: expected a candidate with a finite {score!r} and {decides!r} in every "
-            f"split, got none. {_first_error(table)}error_score='raise' shows the reason."
+            f"cv_results: expected a candidate with a finite {names} in every split, got none. "
+            f"{_first_error(table)}error_score='raise' shows the reason."
         )
     return known
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from traceback import format_exc
 from typing import Any
 
@@ -29,7 +29,7 @@ from pa_select.utils.sklearn_private import (
     _safe_split,
     _score,
 )
-from pa_select.utils.typing import Array, Estimator
+from pa_select.utils.typing import Array, Estimator, Ints
 
 # This many constant predictions, of the most frequent classes, are scored.
 _CONSTANTS = 3
@@ -55,9 +55,11 @@ class Outcome:
 
     @property
     def error(self) -> str:
-        """What went wrong, in one line; empty if nothing did."""
+        """What went wrong, the first line of the error; empty if nothing did."""
         text = self.fit_error or self.score_error or ""
-        return text.strip().rpartition("\n")[2]
+        lines = text.rpartition("Traceback (most recent call last):\n")[2].splitlines()
+        # The lines of code are indented; an error may have several lines.
+        return next((line for line in lines if line[:1].strip()), "")
 
 
 def evaluate(
@@ -244,9 +246,6 @@ def chance_scores(splits: Sequence[Split], given: Given) -> list[list[Any]]:
     for scorer in given.scorers.values():
         if not (hasattr(scorer, "_score_func") or isinstance(scorer, _PassthroughScorer)):
             X = given.samples[SAMPLE_X]
-    weight = given.fit_params.get("sample_weight")
-    weights = {} if weight is None else {"sample_weight": weight}
-    blind = replace(given, samples=[X], y_to_fit=given.y, fit_params=weights, error_score=np.nan)
     labels, counts = np.unique(given.y, return_counts=True)
     # As Python's own values, since the dummies take no bool of numpy.
     frequent = labels[np.argsort(-counts, kind="stable")[:_CONSTANTS]].tolist()
@@ -255,14 +254,20 @@ def chance_scores(splits: Sequence[Split], given: Given) -> list[list[Any]]:
     if given.of_regressors:
         # The best constants for the squared and for the absolute error.
         dummies = [DummyRegressor(strategy=constant) for constant in ("mean", "median")]
-    tasks = [Task(*split) for split in splits]
+    weight = given.fit_params.get("sample_weight")
+
+    def score(dummy: Any, train: Ints, test: Ints) -> Any:
+        dummy.fit(
+            np.zeros((len(train), 1)), given.y[train], None if weight is None else weight[train]
+        )
+        rows, y = _safe_split(dummy, X, given.y, test, train)
+        params = _check_method_params(given.samples[SAMPLE_X], given.score_params, test)
+        return _score(dummy, rows, y, given.scorer, params, np.nan)
+
     with warnings.catch_warnings():
         # A metric that is not defined for constant predictions warns each time.
         warnings.simplefilter("ignore")
-        return [
-            [fit_and_score_split(dummy, None, task, blind).test_scores for task in tasks]
-            for dummy in dummies
-        ]
+        return [[score(dummy, *split) for split in splits] for dummy in dummies]
 
 
 def warn_of_missing_scores(outcomes: Sequence[Sequence[Outcome]]) -> None:

@@ -18,8 +18,12 @@ from pa_select.utils.typing import Array, Floats, Ints, Mask, Scorer
 
 # Few labelled rows are divided into so many folds, so many times.
 _FOLDS, _REPETITIONS = 5, 10
-# Sites, paired objects, or the folds of a repetition are halved so many times.
-_HALVINGS = 10
+# The folds of a repetition are halved so many times at most, and sites so many times.
+_HALVINGS, _HALVINGS_OF_SITES = 10, 130
+# Each pair of parts has so many halvings of the paired objects of its own, and all of them have so
+# many together: with fewer the weights of few candidates would depend on which ones are drawn.
+# Many candidates have small weights, and so many scores are enough.
+_FEWEST_HALVINGS, _MOST_IN_ALL, _MOST_SCORES = 10, 5_000, 200_000
 # Folds of fewer rows than this in the mean are joined to halves.
 _FEWEST_ROWS = 5
 # Scores of a part that differ by no more than this, relative to the larger one, are equal: sums
@@ -185,17 +189,12 @@ def _pairs_of_folds(repetition: Sequence[int]) -> list[tuple[Part, Part]]:
 
 
 def _halves_of_repetition(repetition: Sequence[int]) -> list[tuple[Part, Part]]:
-    """Return all divisions of the folds into halves, or as many at random if these are fewer."""
+    """Return all divisions of the folds into halves, or some at random if these are many."""
     numbers, n = np.array(repetition), len(repetition)
     if n < 2:
         return []
-    n_halvings = comb(n, n // 2) // (2 if n % 2 == 0 else 1)  # even numbers have each one twice
-    if n_halvings > _HALVINGS:
-        masks = [half for half, _ in halves_of(n, seed=0)]
-    else:
-        halves = islice(combinations(range(n), n // 2), n_halvings)
-        masks = [np.isin(np.arange(n), half) for half in halves]
-    return [(tuple(numbers[mask].tolist()), tuple(numbers[~mask].tolist())) for mask in masks]
+    halves = halves_of(n, 0, _HALVINGS)
+    return [(tuple(numbers[a].tolist()), tuple(numbers[b].tolist())) for a, b in halves]
 
 
 def scores_of_pairs(
@@ -217,10 +216,15 @@ def _of_parts(a: Floats, b: Floats, pairs: Sequence[tuple[Part, Part]]) -> tuple
     )
 
 
-def halves_of(n: int, seed: int) -> list[tuple[Mask, Mask]]:
-    """Return random halves of n things and the other halves; the same for the same n and seed."""
-    rng = np.random.default_rng(seed)
-    halves = [rng.permutation(n) < n // 2 for _ in range(_HALVINGS)]
+def halves_of(n: int, seed: int, most: int = _HALVINGS_OF_SITES) -> list[tuple[Mask, Mask]]:
+    """Return all halves of n things with the other halves, or some at random if these are many."""
+    n_halvings = comb(n, n // 2) // (2 if n % 2 == 0 else 1)  # even numbers have each one twice
+    if n_halvings > most:
+        rng = np.random.default_rng(seed)
+        halves = [rng.permutation(n) < n // 2 for _ in range(most)]
+    else:
+        first = islice(combinations(range(n), n // 2), n_halvings)
+        halves = [np.isin(np.arange(n), half) for half in first]
     return [(half, ~half) for half in halves]
 
 
@@ -232,12 +236,16 @@ def scores_of_halves(
 ) -> tuple[Floats, Floats]:
     """Return the scores on pairs of parts that share neither rows nor what is halved.
 
-    Each part is one of `pairs_of_parts` with one half of something else, such as sites or paired
-    objects; ``score`` takes a half, and returns the scores of all candidates on all folds, summed
-    over their rows. `halves` are pairs of disjoint halves.
+    Each part is one of `pairs_of_parts` with one half of something else, such as sites; ``score``
+    takes a half, and returns the scores of all candidates on all folds, summed
+    over their rows. `halves` are pairs of disjoint halves, each of which is once that of the first
+    parts.
     """
     pairs = pairs_of_parts(folds, of_regressors)
-    both = [_of_parts(score(half), score(other), pairs) for half, other in halves]
+    both = []
+    for half, other in halves:
+        one, two = score(half), score(other)
+        both += [_of_parts(one, two, pairs), _of_parts(two, one, pairs)]
     a, b = (np.concatenate(side) for side in zip(*both, strict=True))
     return a, b
 
@@ -246,19 +254,28 @@ def scores_of_changes(
     folds: Sequence[Ints],
     expected: Floats,
     of_rows: Floats,
-    halves: Iterable[Sequence[Floats]],
+    of_halves: Callable[[int], Floats],
     of_regressors: bool,
 ) -> tuple[Floats, Floats]:
     """Return the expected scores from parts of the labelled rows with halves of the pairs.
 
     A part's expected score is that of all data, plus what its rows and its pairs change in it, to
     first order. `of_rows` has what the rows of each fold change, (n_folds, n_candidates), and
-    `halves` what the pairs of two disjoint halves do.
+    ``of_halves(n)`` what the pairs of n random halves change, and those of the other halves,
+    (2, n, n_candidates). No two parts have the same halves.
     """
+    pairs = pairs_of_parts(folds, of_regressors)
     sizes = np.array([len(fold) for fold in folds], dtype=np.float64)[:, None]
-    return scores_of_halves(
-        folds, halves, lambda of_half: sizes * (expected + of_rows + of_half), of_regressors
-    )
+    # The number of rows is one more column.
+    of_folds = np.concatenate([sizes * (expected + of_rows), sizes], axis=1)
+    a, b = _of_parts(of_folds, of_folds, pairs)
+    # A few large errors of regressors decide about a half.
+    n_in_all = (1 + of_regressors) * _MOST_IN_ALL
+    n_in_all = min(n_in_all, _MOST_SCORES // max(expected.size, 1))
+    n_times = max(_FEWEST_HALVINGS, n_in_all // max(len(pairs), 1))
+    a, b = (np.tile(side, (n_times, 1)) for side in (a, b))
+    of_a, of_b = of_halves(len(a))
+    return a[:, :-1] + a[:, -1:] * of_a, b[:, :-1] + b[:, -1:] * of_b
 
 
 def scores_on_random_folds(

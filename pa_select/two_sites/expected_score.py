@@ -20,7 +20,7 @@ from pa_select.two_sites.paired_rows import (
     aligned_by_index,
     aligned_pairs,
     check_pairs,
-    warn_of_pairs,
+    warn_of_few,
 )
 from pa_select.two_sites.regression import Regression
 from pa_select.two_sites.site_adapter import SiteAdapter, cross_adapted
@@ -118,10 +118,11 @@ def expected_score(
         independent, and use Student's t for few groups.
     pair_groups : array-like of shape (n,), default=None
         The object of each pair, if objects have several, such as the image of each pixel. Standard
-        error and interval then are those of objects, with Student's t for few of them; they hold
-        less often for losses (:doc:`/paired`). None: every pair is an object of its own. Then equal rows of X_a are refused if they are those of
-        more than a tenth of the objects, but for tables of few discrete values, in which half of
-        the columns tell fewer rows apart than all columns do. Class scores may be equal.
+        error and interval then are those of objects, with Student's t for few of them, and hold
+        less often for losses (:doc:`/paired`). None: every pair is an object of its own. Then
+        equal rows of X_a are refused if they are those of more than a tenth of the objects, but
+        for tables of few discrete values, in which half of the columns tell fewer rows apart than
+        all columns do. Class scores may be equal.
 
     Returns
     -------
@@ -144,10 +145,11 @@ def expected_score(
     Warns
     -----
     UserWarning
-        If there are fewer than 20 pairs, the two rows of a pair resemble each other no more than
-        rows paired at random, labelled rows have a class that an estimator lacks (they count as
-        missed), scores of labels are -inf, or an estimator predicts all labelled rows correctly,
-        predicts them no better than chance, or starts with a `SiteAdapter`.
+        If there are fewer than 20 pairs, the two rows of a pair (not class scores) resemble each
+        other no more than rows paired at random, labelled rows have a class that an estimator
+        lacks (they count as missed), scores of labels are -inf, or an estimator predicts all
+        labelled rows correctly (by its class scores for a metric of scores), predicts them no
+        better than chance, or starts with a `SiteAdapter`.
 
     See Also
     --------
@@ -175,9 +177,9 @@ def expected_score(
     predict for the rows of a, as `PASearchCV` does. The standard error includes how wrong the
     posteriors are on labelled rows. With ``reference="self"`` nothing is shrunk.
 
-    No number depends on the order of the rows. The standard errors use the delta method for
-    metrics of predicted classes, log-loss, Brier score, area under the curve and the usual
-    regression errors. For other metrics twenty parts of the rows are left out in turn
+    No number depends on the order of the rows or of the pairs. The standard errors use the delta
+    method for metrics of predicted classes, log-loss, Brier score, area under the curve and the
+    usual regression errors. For other metrics twenty parts of the rows are left out in turn
     (jackknife). Metrics of predicted classes get two pseudo-pairs, of which half a pair becomes
     right and half a pair becomes wrong ([6]_), and two successes and two failures on labelled
     rows. Errors of other metrics are multiplied for the quantile of Student's t.
@@ -321,7 +323,10 @@ def _of_class_scores(
     )
     for message in warnings:
         warn_caller(message)
-    warn_of_pairs(a, b, "rows", groups=pair_groups)
+    if pair_groups is None:
+        warn_of_few(len(a), "rows")
+    else:
+        warn_of_few(len(np.unique(pair_groups)), "objects")
     (one,) = expected.values()
     return one
 

@@ -231,7 +231,7 @@ def parts_of(*content: Floats, n_parts: int = _PARTS, seed: int = 0) -> Ints:
     """
     columns = np.nan_to_num(np.column_stack(content), posinf=0.0, neginf=0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        scale = 10.0 ** (_DIGITS - np.floor(np.log10(np.abs(columns).max(axis=0))))
+        scale = 10.0 ** (_DIGITS - np.floor(np.log10(np.abs(columns).max(axis=0, initial=0))))
     rounded = np.round(columns * np.where(np.isfinite(scale), scale, 1.0))
     order, n = np.lexsort(rounded.T), len(columns)
     part = np.empty(n, dtype=np.intp)

@@ -12,7 +12,6 @@ from sklearn.utils.validation import _num_samples
 
 from pa_select.scores.candidate_posterior import (
     CandidatePosterior,
-    halves_of,
     posterior_of_parts,
     scores_of_changes,
     scores_on_random_folds,
@@ -20,7 +19,14 @@ from pa_select.scores.candidate_posterior import (
 from pa_select.scores.class_scores import columns_of
 from pa_select.scores.precomputed import RecordedRegressor, response_methods
 from pa_select.two_sites.classification import Classification, doubt_of_lapses
-from pa_select.two_sites.engine import LABELLED, Engine, Output, SiteExpectation, reference_labels
+from pa_select.two_sites.engine import (
+    LABELLED,
+    Engine,
+    Output,
+    SiteExpectation,
+    changes_of_halves,
+    reference_labels,
+)
 from pa_select.two_sites.regression import Regression
 from pa_select.two_sites.score_of_units import (
     Differences,
@@ -32,7 +38,17 @@ from pa_select.two_sites.site_adapter import cross_adapted
 from pa_select.utils.arrays import check_column, check_scoring_argument, labels_of
 from pa_select.utils.estimators import named_estimators
 from pa_select.utils.frames import check_columns
-from pa_select.utils.typing import Adapter, Array, Estimators, Groups, Ints, Labels, Rows, Scorer
+from pa_select.utils.typing import (
+    Adapter,
+    Array,
+    Estimators,
+    Floats,
+    Groups,
+    Ints,
+    Labels,
+    Rows,
+    Scorer,
+)
 
 # With fewer labelled rows for each class, and fewer than so many, calibrations are clearly wrong.
 # Targets that are numbers count as two classes.
@@ -297,10 +313,12 @@ class Expected:
         if not np.isfinite(by_fold).all(axis=0).any():  # the metric needs more rows
             return None
         of_rows = found.believed * (by_fold - by_fold.mean(axis=0))
-        halves = halves_of(found.contributions.shape[1], seed=0)
-        changes = [[found.change_by(half) for half in both] for both in halves]
         expected = np.array([one.score for one in self.by_name.values()])
-        parts = scores_of_changes(folds, expected, of_rows, changes, of_regressors)
+
+        def of_halves(n: int) -> Floats:
+            return changes_of_halves([found], n, seed=0)[0]
+
+        parts = scores_of_changes(folds, expected, of_rows, of_halves, of_regressors)
         return posterior_of_parts(*parts)
 
 

@@ -200,15 +200,6 @@ def test_repr_says_the_largest_possible_score():
         REFERENCE.score = 1.0
 
 
-@pytest.mark.parametrize("kind", [np.asarray, torch.tensor, list])
-def test_scores_of_pixels_are_refused_with_a_way_out(kind):
-    scores = RNG.normal(size=(6, 3, 4, 5))
-    with pytest.raises(ValueError, match=r"got shape .* put the classes last, numpy\.moveaxis"):
-        posterior_agreement(kind(scores), kind(scores + 0.1))
-    with pytest.raises(TypeError, match="put the classes last"):
-        class_scores(torch.nn.Identity(), torch.tensor(scores))
-
-
 def test_several_labels_of_a_row_are_refused_with_a_way_out():
     X = RNG.normal(size=(60, 4))
     Y = (X[:, :3] > 0).astype(int)

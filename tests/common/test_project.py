@@ -91,16 +91,6 @@ def test_workflows_call_targets_that_there_are(path):
     assert called <= TARGETS
 
 
-def test_issue_forms_ask_for_what_can_be_answered():
-    forms = [p for p in (ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml") if p.stem != "config"]
-    assert len(forms) == 3
-    for form in (yaml.safe_load(path.read_text()) for path in forms):
-        assert {"name", "description", "body"} <= set(form)
-        questions = [field for field in form["body"] if field["type"] != "markdown"]
-        assert len({field["id"] for field in questions}) == len(questions)
-        assert all(field["attributes"]["label"] for field in questions)
-
-
 def test_the_conda_recipe_needs_what_the_package_needs():
     recipe = yaml.safe_load((ROOT / ".ci/recipe.yaml").read_text())
     assert recipe["package"]["name"] == PROJECT["project"]["name"]

@@ -6,7 +6,7 @@ import torch
 from helpers.search_tables import same_tables
 from scipy.stats import loguniform
 from sklearn.datasets import load_wine
-from sklearn.metrics import accuracy_score, fbeta_score, make_scorer
+from sklearn.metrics import fbeta_score, make_scorer
 from sklearn.model_selection import GridSearchCV, RepeatedStratifiedKFold, StratifiedKFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.preprocessing import StandardScaler
@@ -24,7 +24,6 @@ from pa_select import (
 from pa_select import pairing as pairings
 from pa_select.interop.skops import NET_TYPES, TRUSTED_TYPES
 from pa_select.model_selection import GuardedSelection, within_one_standard_error
-from pa_select.model_selection.rules import SELECTIONS, named_rule
 
 sio = pytest.importorskip("skops.io")
 
@@ -49,11 +48,11 @@ def search(**options):
 
 SEARCHES = {
     "frames, a metric": lambda: search(scoring="f1_macro").fit(FRAME, SERIES),
-    "views by a lambda": lambda: search(return_fold_scores=True).fit(X, Y, views=lambda x: 2 * x),
+    "views by a lambda": lambda: search().fit(X, Y, views=lambda x: 2 * x),
     "nearest rows": lambda: search(pairing=NEAREST).fit(X, Y, environments=ENVIRONMENTS),
     "splitters": lambda: search(cv=SPLITTERS).fit(X, Y),
     "a rule": lambda: search(
-        selection=within_one_standard_error("var_smoothing"),
+        refit=within_one_standard_error("var_smoothing"),
         cv=RepeatedStratifiedKFold(n_splits=2, n_repeats=2, random_state=0),
         scoring=make_scorer(fbeta_score, beta=2, average="macro"),
     ).fit(X, Y),
@@ -112,8 +111,6 @@ HELD = [
     for name, kind in vars(room).items()
     if name in room.__all__ and isinstance(kind, type) and name not in NOT_HELD
 ]
-# A fitted search holds its rule, which may be a function.
-RULES = [named_rule(selection, "score") for selection in (*SELECTIONS, accuracy_score)]
 
 
 @pytest.mark.parametrize("held", HELD, ids=lambda held: type(held).__name__)
@@ -125,7 +122,7 @@ def test_every_public_shift_and_pairing(held):
 
 def test_every_trusted_type_of_our_own_is_needed(saved):
     needed = set()
-    held = [sio.dumps(one) for one in (*HELD, *RULES)]
+    held = [sio.dumps(one) for one in HELD]
     for data in [data for _, data in saved.values()] + held:
         needed |= set(sio.get_untrusted_types(data=data))
     assert needed <= set(TRUSTED_TYPES)
@@ -154,7 +151,7 @@ def test_nets_need_a_list_of_their_own_since_they_hold_a_pickle(module):
     np.testing.assert_allclose(loaded.predict_proba(rows), fitted.predict_proba(rows), rtol=1e-5)
 
 
-@pytest.mark.parametrize("held", [PAScorer("views", views=drift), search(selection=drift)])
+@pytest.mark.parametrize("held", [PAScorer("views", views=drift), search(refit=drift)])
 def test_functions_of_the_user_are_not_trusted(held):
     data = sio.dumps(held)
     with pytest.raises(sio.exceptions.UntrustedTypesFoundException, match="drift"):

@@ -115,18 +115,3 @@ def test_elastic_moves_lines_to_lines_at_severity_1():
     inside = Corruption("elastic", 1)(ramp).X[:, 12:20, 12:20]
     assert_allclose(np.diff(inside, 2, axis=1), 0, atol=1e-12)
     assert_allclose(np.diff(inside, 2, axis=2), 0, atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("corruption", "rows", "message"),
-    [
-        (Corruption("rain"), SPARK, r"kind: expected one of \['gaussian_noise'.*got 'rain'"),
-        (Corruption("fog", 1.5), SPARK, "severity: expected a whole number from 0 to 5, got 1.5"),
-        (Corruption("fog", 6), SPARK, "severity: expected a number of at most 5, got 6"),
-        (Corruption("fog"), 2 * SPARK, r"X: expected pixels in \[0, 1\], got 0 to 2"),
-        (Corruption("jpeg"), COLOUR[:, :2], "X: expected 1 or 3 channels for JPEG, got 2"),
-    ],
-)
-def test_bad_input(corruption, rows, message):
-    with pytest.raises(ValueError, match=message):
-        corruption(rows)

@@ -103,33 +103,6 @@ def test_dicts_and_frames():
     assert repr(lists) == "RankCorrelation(4 measures x 2 gaps of 30 models)"
 
 
-GOOD = {"a": [1.0, 2.0, 3.0]}
-
-
-@pytest.mark.parametrize(
-    ("measures", "gaps", "options", "error", "message"),
-    [
-        ([1, 2], GOOD, {}, TypeError, "measures: expected a DataFrame or a dict of columns, got"),
-        (GOOD, {}, {}, ValueError, "gaps: expected at least one column, got none"),
-        ({"a": ["x", "y"]}, GOOD, {}, TypeError, "measures: expected numbers in 'a', got others"),
-        (GOOD, {"a": [1, 2]}, {}, ValueError, "gaps: expected 3 models as in measures, got 2"),
-        ({"a": [1, 2], "b": [1]}, GOOD, {}, ValueError, r"measures: expected shape \(2,\) in 'b'"),
-        ({"a": [1]}, {"a": [1]}, {}, ValueError, "expected a column of at least 2 models in 'a'"),
-        (GOOD, GOOD, {"n_bootstrap": 1}, ValueError, "n_bootstrap: expected 0 or at least 2"),
-        (GOOD, GOOD, {"confidence_level": 95}, ValueError, "confidence_level: expected a number"),
-    ],
-)
-def test_errors(measures, gaps, options, error, message):
-    with pytest.raises(error, match=message):
-        rank_correlation(measures, gaps, **options)
-
-
-def test_rows_of_frames_must_be_the_same_models():
-    measures, gaps = tables()
-    with pytest.raises(ValueError, match="gaps: expected the index of measures, got another one"):
-        rank_correlation(measures, gaps.sort_values("x"))
-
-
 def test_small_p_values_are_marked_and_no_zero_is_negative():
     ax = Figure().subplots()
     tau, p_value = [[-0.001, -0.2, NAN]], [[0.06, 0.04, NAN]]

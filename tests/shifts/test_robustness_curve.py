@@ -9,8 +9,7 @@ from scipy.stats import entropy
 from sklearn.datasets import load_digits
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, log_loss
 from sklearn.svm import SVC
 
@@ -294,16 +293,10 @@ def test_attacks_are_aimed_at_each_estimator_and_come_by_norm():
         ({"estimators": {}}, ValueError, "estimators: expected at least one, got none"),
         ({"shift": 3}, TypeError, "shift: expected a shift, a callable"),
         ({"powers": [-1]}, ValueError, "^powers: expected a finite number of at least 0, got -1"),
-        ({"powers": [0.5], "shift": np.negative}, ValueError, "^powers: expected 0 or 1, as the"),
-        ({"ratios": [0, 1.5]}, ValueError, r"ratios: expected numbers in \[0, 1\]"),
         ({"order": "size"}, ValueError, "order: expected 'random' or 'norm', got 'size'"),
         ({"metrics": "pa"}, ValueError, "metrics: expected 'all' or some of"),
         ({"metrics": ["accuracy"], "y": None}, ValueError, "y: expected a value for the metric"),
-        ({"y": Y[:5]}, ValueError, r"y: expected shape \(150,\), got \(5,\)"),
         ({"y": np.full(150, "ten")}, ValueError, "y: expected classes of linear, .* got .*'ten'"),
-        ({"groups": Y[:5]}, ValueError, r"groups: expected shape \(150,\), got \(5,\)"),
-        ({"prior": [0.5, 0.5]}, ValueError, "prior: expected"),
-        ({"estimators": np.eye(3)}, TypeError, "estimators: expected .*, got ndarray"),
     ],
 )
 def test_what_does_not_fit_is_told_before_the_work(arguments, error, message, monkeypatch):
@@ -335,16 +328,3 @@ def test_a_classifier_without_gradients_fails_alone():
     np.testing.assert_array_equal(np.isnan(curve.table["pa"]), [False, True])
     with pytest.raises(TypeError, match="^estimators: RandomForest.*expected a torch module"):
         robustness_curve(FOREST, X[TEST], shift=FGSM())
-
-
-def test_the_estimator_that_is_no_fitted_classifier_is_named():
-    with pytest.raises(NotFittedError, match="^estimators: new: This LogisticRegression instance"):
-        robustness_curve(MODELS | {"new": LogisticRegression()}, X[TEST], shift=NOISE)
-    with pytest.raises(TypeError, match="^estimators: Ridge: estimator: expected a classifier"):
-        robustness_curve(Ridge().fit(X, X[:, 0]), X[TEST], shift=NOISE)
-
-
-def test_labels_in_another_order_are_refused():
-    frame, labels = pd.DataFrame(X[TEST]), pd.Series(Y[TEST])
-    with pytest.raises(ValueError, match="y: expected the rows of X in their order"):
-        robustness_curve(FOREST, frame, labels.iloc[::-1], shift=NOISE)

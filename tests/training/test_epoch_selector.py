@@ -210,21 +210,6 @@ def test_wrong_scores_name_the_epoch_and_keep_the_best():
     assert (selector.best_epoch, selector.epoch) == (1, 2)
 
 
-@pytest.mark.parametrize(
-    ("score", "error", "message"),
-    [
-        (None, 0.02, "score: expected a validation score with score_error=0.02, got None"),
-        (None, 0.0, "score: expected one, as in the epochs before, got None"),
-    ],
-)
-def test_wrong_scores_of_the_guard(score, error, message):
-    selector = run([1], [0.5])
-    with pytest.raises(ValueError, match=f"epoch 2: {message}"):
-        selector.update(*epoch(0.5), score=score, score_error=error)
-    assert (selector.epoch, selector.best_epoch) == (1, 1)
-    assert selector.update(*epoch(0.5), score=torch.tensor(0.5), score_error=np.float32(0.1))
-
-
 def test_the_agreement_is_certified_to_the_tolerance():
     for tol in (0.01, 1e-5):
         selector = run([0.7], tol=tol)

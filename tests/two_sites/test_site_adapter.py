@@ -157,14 +157,6 @@ def test_constant_columns():
     assert adapted[:, 0].std() < 0.2 * rows[:, 0].std()
 
 
-def test_ten_thousand_columns():
-    rng = np.random.default_rng(0)
-    a = rng.normal(size=(60, 5)) @ rng.normal(size=(5, 10_000))
-    b = np.roll(a, 1, axis=1) + 0.01 * rng.normal(size=a.shape)
-    adapted = SiteAdapter().fit(b[:40], a[:40]).transform(b[40:])
-    assert np.square(adapted - a[40:]).mean() < 0.05 * np.square(b[40:] - a[40:]).mean()
-
-
 def test_columns_of_other_names_have_no_slopes():
     a, b = (pd.DataFrame(x, columns=list("vwxyz")) for x in pairs())
     assert SiteAdapter().fit(b, a).regressor_.partners is None
@@ -253,29 +245,19 @@ def test_missing_values_are_refused_by_what_does_not_take_them(side):
     sides = [X[:40].copy(), 1.1 * X[:40]]
     sides[side][[3, 7], 2] = np.nan
     X, y = X[40:], y[40:]
-    model, message = LogisticRegression().fit(X[:80], y[:80]), "contains NaN"
+    model = LogisticRegression().fit(X[:80], y[:80])
     for call in (
         lambda: PASearchCV(model, {}, adapter="ridge", cv=2).fit(X, y, paired=tuple(sides)),
         lambda: expected_score(model, *sides, X[80:], y[80:], adapter="ridge"),
         lambda: expected_scorer(*sides, adapter="ridge"),
-        lambda: plan_pairs(model, *sides, X[80:], y[80:], adapter="ridge"),
-        lambda: SiteAdapter().fit(*sides[::-1]),
-        lambda: expected_score(model, *sides, X[80:], y[80:]),
         lambda: plan_pairs(model, *sides, X[80:], y[80:]),
+        lambda: SiteAdapter().fit(*sides[::-1]),
     ):
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(ValueError, match="contains NaN"):
             call()
-    imputes = make_pipeline(SimpleImputer(), Ridge())
-    nullable = [pd.DataFrame(x).convert_dtypes() for x in sides]
-    for adapter in (Ridge(), imputes)[: 2 - side]:
-        for given in (sides, nullable):
-            with pytest.raises(ValueError, match=message):
-                SiteAdapter(adapter).fit(*given[::-1])
     if side == 1:
         # An adapter that imputes, for rows of other columns that no candidate predicts.
+        imputes = make_pipeline(SimpleImputer(), Ridge())
         more = np.column_stack([sides[1], sides[1][:, 0]])
         PASearchCV(model, {}, adapter=imputes, cv=2).fit(X, y, paired=(sides[0], more))
-        SiteAdapter(imputes).fit(*nullable[::-1])
-        adapter = SiteAdapter().fit(1.1 * sides[0], sides[0])
-        with pytest.raises(ValueError, match=message):
-            adapter.transform(sides[1])
+        SiteAdapter(imputes).fit(*(pd.DataFrame(x).convert_dtypes() for x in sides[::-1]))
