@@ -8,7 +8,6 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
@@ -20,10 +19,15 @@ from pa_select.model_selection.candidate_posterior import no_parts
 from pa_select.model_selection.checks import check_given
 from pa_select.model_selection.columns import agreement_columns, score_columns
 from pa_select.model_selection.committee import PACommittee
-from pa_select.model_selection.committee_vote import temperatures, vote_of
+from pa_select.model_selection.committee_vote import (
+    CommitteeVote,
+    Members,
+    calibrated_members,
+    members_of,
+)
 from pa_select.model_selection.comparison import Comparison, compare
 from pa_select.model_selection.data import Given, is_sequence_of_splitters
-from pa_select.model_selection.expected import expected_at_sites, posterior_of
+from pa_select.model_selection.expected import Expected, expected_at_sites, posterior_of
 from pa_select.model_selection.rules import RULES, first_metric, is_certified, rule_of
 from pa_select.model_selection.summary import FittedSearchMixin
 from pa_select.model_selection.work import (
@@ -53,6 +57,7 @@ from pa_select.utils.typing import (
     Estimator,
     Groups,
     HasPairs,
+    Ints,
     Labels,
     PairedRows,
     Prior,
@@ -206,7 +211,7 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
         self.__dict__ |= expected.attributes_of_choice(getattr(self, "best_index_", None))
         if committee is not None:
             self._refit_members(committee, estimator, stacks, comparison, given, callbacks)
-            vote = vote_of(committee, stacks, comparison.scored_rows, comparison.splits, given)
+            vote = self._vote(committee, stacks, comparison, given, expected)
             self.committee_score_ = np.nan if vote is None else vote.mean_score(committee, given)
             self.__dict__ |= expected.attributes_of_committee(vote)
         elif self.refit:
@@ -309,25 +314,24 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
         callbacks: Callbacks,
     ) -> None:
         """Fit the candidates that remain."""
-        table, metric = self.cv_results_, first_metric(self, self.cv_results_)
+        metric = first_metric(self, self.cv_results_)
         if self.posterior_ is None:
             raise ValueError(
                 f"refit: expected a candidate with a finite {metric!r} in all parts of the data "
                 "with a committee, got none."
             )
         start = time.time()
+        rows = comparison.scored_rows, given.y, given.weight
         committee._gather(
-            self.posterior_,
-            table["params"],
+            self,
             base_estimator,
+            self.posterior_,
+            metric,
             (given.samples[0], given.y_to_fit),
             dict(given.fit_params),
             comparison.splits,
-            metric=metric,
-            scorer=self.scorer_,
-            n_jobs=self.n_jobs,
-            callbacks=callbacks,
-            temperatures=partial(temperatures, stacks, comparison.scored_rows, given),
+            callbacks,
+            lambda members: calibrated_members(members, stacks, *rows),
         )
         self.refit_time_ = time.time() - start
         self.n_fits_ += committee.n_fits_
@@ -336,6 +340,32 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
         self.best_estimator_ = committee
         if hasattr(committee, "feature_names_in_"):
             self.feature_names_in_ = committee.feature_names_in_
+
+    def _vote(
+        self,
+        committee: PACommittee,
+        stacks: Stacks,
+        comparison: Comparison,
+        given: Given,
+        expected: Expected,
+    ) -> CommitteeVote | None:
+        """Return the votes of a committee's fold models; None if a member has no class scores."""
+        table, metric = self.cv_results_, first_metric(self, self.cv_results_)
+
+        def members_without(rows: Ints) -> Members:
+            # Two folds leave none to compare with another one.
+            others = posterior_of(table, metric, comparison, given, expected, rows)
+            return members_of(others or committee.posterior_, committee.min_weight)
+
+        return CommitteeVote.cross_fitted(
+            stacks,
+            committee._members.candidates,
+            comparison.scored_rows,
+            [test for _, test in comparison.splits],
+            given.y,
+            given.weight,
+            members_without,
+        )
 
     def _mapped(self, of_model: Any) -> Any:
         return of_model(self.best_estimator_, self.best_index_)

@@ -65,18 +65,19 @@ class Comparison:
         return [test for _, test in self.splits[:: self.n_alike]]
 
     def scores_of_parts(
-        self, table: Mapping[str, Any], metric: str, seed: int
+        self, table: Mapping[str, Any], metric: str, seed: int, folds: Sequence[Ints]
     ) -> tuple[Floats, Floats]:
         """Return what the candidates score on the two parts of each pair of disjoint parts.
 
-        Each has rows of its own and, if models have seen environments that they score, half of
+        `folds` are the test folds, of which empty ones are left out. Each part has rows of its own
+        and, if models have seen environments that they score, half of
         the environments. With views the scores are those on the views.
         """
         if self.environments is None or self.holds_out:
             scores = split_scores_of(table, f"{metric}_views" if self.views else metric)
             of_folds = np.mean([scores[i :: self.n_alike] for i in range(self.n_alike)], axis=0)
-            return scores_of_pairs(of_folds, self.folds, of_regressors=False)
-        names, folds = self.environments, self.folds
+            return scores_of_pairs(of_folds, folds, of_regressors=False)
+        names = self.environments
         distinct = np.unique(names).tolist()
         scores = np.stack([split_scores_of(table, f"{metric}_environment_{x}") for x in distinct])
         counts = [[np.count_nonzero(names[fold] == x) for fold in folds] for x in distinct]

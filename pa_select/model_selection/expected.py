@@ -14,6 +14,7 @@ from pa_select.model_selection.data import Given, Site
 from pa_select.model_selection.rules import column, errors_of, new_site_columns, split_scores_of
 from pa_select.scores.candidate_posterior import (
     CandidatePosterior,
+    folds_without,
     pairs_of_parts,
     posterior_of_parts,
     scores_of_changes,
@@ -291,15 +292,20 @@ def posterior_of(
     comparison: Comparison,
     given: Given,
     expected: Expected,
+    without: Ints | None = None,
 ) -> CandidatePosterior | None:
-    """Compute the posterior over the candidates; None without disjoint parts, or scores."""
+    """Compute the posterior over the candidates; None without disjoint parts, or scores.
+
+    Folds with one of the rows `without` are left out.
+    """
+    folds = folds_without(comparison.folds, without)
     nobody = expected.sites and not len(expected.candidates)
-    if nobody or not pairs_of_parts(comparison.folds, given.of_regressors):
+    if nobody or not pairs_of_parts(folds, given.of_regressors):
         return None
     if expected.sites:
-        parts = expected.scores_of_parts(comparison.folds)
+        parts = expected.scores_of_parts(folds)
     else:
-        parts = comparison.scores_of_parts(table, metric, given.seed)
+        parts = comparison.scores_of_parts(table, metric, given.seed, folds)
     # A metric may not be defined on any part.
     if not len(parts[0]) or not np.isfinite(parts).all(axis=(0, 1)).any():
         return None

@@ -11,13 +11,20 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import UndefinedMetricWarning
-from sklearn.model_selection import KFold, StratifiedKFold
 
-from pa_select.scores.precomputed import row_numbers
+from pa_select.scores.means_of_rows import means_of_folds, values_of_rows
+from pa_select.scores.precomputed import (
+    RecordedRegressor,
+    content_of,
+    content_order,
+    row_numbers,
+)
+from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Array, Floats, Ints, Mask, Scorer
 
-# Few labelled rows are divided into so many folds, so many times.
-_FOLDS, _REPETITIONS = 5, 10
+# Few labelled rows are divided into so many folds, again and again until there are so many pairs.
+_FOLDS = 5
+_FEW_PAIRS, _SEVERAL_PAIRS, _MANY_PAIRS = 100, 500, 10_000
 # The folds of a repetition are halved so many times at most, and sites so many times.
 _HALVINGS, _HALVINGS_OF_SITES = 10, 130
 # Each pair of parts has so many halvings of the paired objects of its own, and all of them have so
@@ -168,20 +175,29 @@ def repetitions_of(folds: Sequence[Ints]) -> list[list[int]]:
     return repetitions
 
 
+def folds_without(folds: Sequence[Ints], rows: Ints | None) -> list[Ints]:
+    """Return test folds, empty ones in place of those with some of the rows."""
+    if rows is None:
+        return list(folds)
+    return [fold[:0] if np.isin(fold, rows).any() else fold for fold in folds]
+
+
 def pairs_of_parts(
     folds: Sequence[Ints], of_regressors: bool, parts: str | None = None
 ) -> list[tuple[Part, Part]]:
     """Return the folds of both parts of each pair, all of one repetition.
 
-    Parts are single folds. They are the halves of a repetition where single folds contradict each
-    other by chance: those of few rows, and those of regressors, whose few large errors decide
-    which one is best. Or they are the `parts` that are asked for, "folds" or "halves".
+    Parts are single folds, of which empty ones are left out. They are the halves of a repetition
+    where single folds contradict each other by chance: those of few rows, and those of regressors,
+    whose few large errors decide which one is best. Or they are the `parts` that are asked for,
+    "folds" or "halves".
     """
-    are_few = sum(map(len, folds)) < _FEWEST_ROWS * len(folds)
+    are_few = sum(map(len, folds)) < _FEWEST_ROWS * sum(len(fold) > 0 for fold in folds)
     if parts is None:
         parts = "halves" if of_regressors or are_few else "folds"
     pairs = _halves_of_repetition if parts == "halves" else _pairs_of_folds
-    return [pair for repetition in repetitions_of(folds) for pair in pairs(repetition)]
+    repetitions = [[i for i in one if len(folds[i])] for one in repetitions_of(folds)]
+    return [pair for repetition in repetitions for pair in pairs(repetition)]
 
 
 def _pairs_of_folds(repetition: Sequence[int]) -> list[tuple[Part, Part]]:
@@ -279,19 +295,29 @@ def scores_of_changes(
 
 
 def scores_on_random_folds(
-    scorer: Scorer, outputs: Sequence[Any], y: Array, of_regressors: bool
+    scorer: Scorer,
+    outputs: Sequence[Any],
+    y: Array,
+    of_regressors: bool,
+    n_pairs: int = _FEW_PAIRS,
 ) -> tuple[list[Ints], Floats]:
     """Return random folds of labelled rows, and what recorded models score, (n_folds, n_models).
 
-    If a metric is not defined on the classes of some fold, the folds are stratified. Where it is
-    still not defined, scores are nan.
+    There are so many repetitions that they make at least `n_pairs` pairs of folds. Folds are drawn
+    by what is known of the rows, so that the order of these does not matter. If a metric is not
+    defined on the classes of some fold, the folds are stratified. Where it is still not defined,
+    scores are nan.
     """
-    folds = random_folds(len(y), of_regressors)
+    counts, codes = np.unique(y, return_inverse=True, return_counts=True)[:0:-1]
+    order = content_order(
+        (y if of_regressors else codes).astype(np.float64), *map(content_of, outputs)
+    )
+    folds = random_folds([order], 2 if of_regressors else min(_FOLDS, len(y)), n_pairs)
     by_fold, error = _scores_of_folds(scorer, outputs, y, folds)
-    counts = np.unique(y, return_counts=True)[1]
     if not of_regressors and np.isnan(by_fold).all(axis=1).any() and counts.max() > 1:
         # All classes are in every fold, but for those of a single row.
-        folds = _repeated(StratifiedKFold, int(np.clip(counts.min(), 2, _FOLDS)), y)
+        by_class = [order[codes[order] == code] for code in range(len(counts))]
+        folds = random_folds(by_class, int(np.clip(counts.min(), 2, _FOLDS)), n_pairs)
         by_fold, error = _scores_of_folds(scorer, outputs, y, folds)
     if error is not None and np.isnan(by_fold).all():
         raise ValueError(
@@ -301,26 +327,61 @@ def scores_on_random_folds(
     return folds, by_fold
 
 
-def random_folds(n: int, of_regressors: bool) -> list[Ints]:
-    """Return random folds of n rows, in several repetitions; of regressors they are halves."""
-    return _repeated(KFold, 2 if of_regressors else min(_FOLDS, n), np.empty(n))
+def posterior_of_models(scorer: Scorer, outputs: Sequence[Any], y: Array) -> CandidatePosterior:
+    """Return the posterior over recorded models, by random parts of the labelled rows.
+
+    Where a formula has the scores, there are so many parts that the draw moves no weight by more
+    than about 0.01. Other metrics are called for each fold, so there are fewer.
+    """
+    of_regressors = isinstance(outputs[0], RecordedRegressor)
+    has_formula = values_of_rows(scorer, outputs[0], y) is not None
+    n_pairs = _MANY_PAIRS if has_formula else _SEVERAL_PAIRS
+    folds, by_fold = scores_on_random_folds(scorer, outputs, y, of_regressors, n_pairs)
+    # All repetitions are divided alike.
+    n_folds = len(repetitions_of(folds[: _FOLDS + 1])[0])
+    sizes = np.array([len(fold) for fold in folds], dtype=np.float64)[:, None]
+    summed = (by_fold * sizes).reshape(-1, n_folds, len(outputs))
+    pairs = pairs_of_parts(folds[:n_folds], of_regressors)
+    a, b = (
+        np.concatenate([summed[:, list(part)].sum(axis=1) for part in side])
+        for side in zip(*pairs, strict=True)
+    )
+    # A metric may not be defined on the few rows of a part, whatever the model.
+    defined = np.isfinite(a).any(axis=1) & np.isfinite(b).any(axis=1)
+    if not defined.any() or not np.isfinite([a[defined], b[defined]]).all(axis=(0, 1)).any():
+        raise ValueError(
+            "scoring: expected a metric that is finite for a model on all parts of the "
+            f"{len(y)} labelled rows, got none; give more rows, or another metric."
+        )
+    if not defined.all():
+        warn_caller(
+            f"scoring: expected a metric that is defined on all parts of the {len(y)} labelled "
+            f"rows, got one that is not on {np.sum(~defined)} of {len(defined)} pairs of parts, "
+            "which are left out."
+        )
+    return posterior_of_parts(a[defined], b[defined])
 
 
-def _repeated(splitter: Callable[..., Any], n_folds: int, y: Array) -> list[Ints]:
-    """Return the test rows of the folds of several repetitions."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "The least populated class", UserWarning)
-        return [
-            test
-            for seed in range(_REPETITIONS)
-            for _, test in splitter(n_folds, shuffle=True, random_state=seed).split(y, y)
-        ]
+def random_folds(blocks: Sequence[Ints], n_folds: int, n_pairs: int) -> list[Ints]:
+    """Return random folds of the rows of some blocks, so that they make so many pairs.
+
+    The rows of each block, such as those of a class, are spread evenly over the folds of a
+    repetition.
+    """
+    rows, rng = np.concatenate(blocks), np.random.default_rng(0)
+    folds = np.tile(np.arange(len(rows)) % n_folds, (-(-n_pairs // comb(n_folds, 2)), 1))
+    ends = np.cumsum([len(block) for block in blocks])[:-1]
+    by_block = [rng.permuted(block, axis=1) for block in np.split(folds, ends, axis=1)]
+    return [rows[of_one == fold] for of_one in np.hstack(by_block) for fold in range(n_folds)]
 
 
 def _scores_of_folds(
     scorer: Scorer, outputs: Sequence[Any], y: Array, folds: Sequence[Ints]
 ) -> tuple[Floats, Exception | None]:
     """Return the scores; nan, with the last error, where the metric is not defined."""
+    known = means_of_folds(scorer, outputs, y, folds)
+    if known is not None:
+        return known, None
     by_fold, raised = np.full((len(folds), len(outputs)), np.nan), None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UndefinedMetricWarning)

@@ -49,6 +49,10 @@ _SPREAD_OF_SLOPES = 1000.0
 # Scores that rank classes the wrong way have a slope below 0. This one, for scores of size 1, is
 # that of scores which are wrong for every row, where the likelihood has no maximum.
 _LEAST_SLOPE = -30.0
+# At this share of a usual inverse temperature all classes are about equally probable.
+_LOWEST = 1e-9
+# Biases of fewer rows cost more than they gain.
+_FEWEST_FOR_BIASES = 40
 # Inverse temperatures between which maxima are looked for, for scores of size 1.
 _BETAS = np.append(1e-12, np.logspace(-3, 3, 11))
 # Stands for the classifier when a scorer is made from its name.
@@ -457,6 +461,51 @@ def _at_minimum(
         if not (is_lower and np.abs(smaller).max() < np.abs(gradient).max()):
             return x
         x, value, gradient = nearer, lower, smaller
+
+
+def doubting_calibration(
+    scores: Floats, columns: Index, weight: Floats | None = None, alone: bool = False
+) -> tuple[float, Floats]:
+    """Return an inverse temperature and biases that are no more certain than the rows can show.
+
+    With one more row whose label says nothing, the mean probability of the best class is at most
+    1 - (1 - 1 / n_classes) / (n + 1) after n rows without an error. Otherwise the posteriors of a
+    model without an error would be 0 or 1. A member of a committee that is `alone` has no biases,
+    so that it predicts what it predicts without a committee; nor have those with fewer than forty
+    rows, or whose scores rank the classes the wrong way. `columns` and `weight` are as in
+    `beta_and_bias`.
+    """
+    scores = np.asarray(scores, dtype=np.float64)
+    n, n_classes = len(scores) if weight is None else np.count_nonzero(weight), scores.shape[1]
+    beta = -1.0
+    if n >= _FEWEST_FOR_BIASES and not alone:
+        beta, bias = beta_and_bias(scores, columns, weight)
+    if beta < 0 or beta == np.inf:
+        beta, bias = calibrating_beta(scores, columns, weight), np.zeros(n_classes)
+    if beta == 0:
+        return beta, bias
+    unit = beta
+    if beta == np.inf:
+        known = scores[np.isfinite(scores).all(axis=1)]
+        unit = 1 / (float(np.ptp(known)) if known.size and np.ptp(known) else 1.0)
+    logits = unit * (scores - scores.max(axis=1, keepdims=True)) + bias
+    logits -= logits.max(axis=1, keepdims=True)
+    # Rows whose best classes tie are in doubt at any temperature.
+    tied = 1 / (logits == 0).sum(axis=1)
+    doubt = (1 - 1 / n_classes) / (1 + n)
+
+    def too_sure(share: float) -> float:
+        best = calibrated(logits, share).max(axis=1)
+        return doubt - float(np.average(tied - best, weights=weight))
+
+    least, most = _LOWEST / max(1.0, -float(logits[np.isfinite(logits)].min())), 1.0
+    # Scores of -inf leave no doubt at any temperature.
+    if (beta < np.inf and too_sure(1.0) <= 0) or too_sure(least) >= 0:
+        return beta, bias
+    while too_sure(most) < 0:
+        most *= 2
+    share = float(brentq(too_sure, least, most, xtol=1e-300, rtol=1e-14))
+    return share * unit, share * bias
 
 
 def _log_posterior(scores: Floats, beta: float) -> Floats:

@@ -11,7 +11,7 @@ from scipy.special import ndtri, stdtrit
 from scipy.stats import beta
 from sklearn.base import is_classifier
 
-from pa_select.scores.precomputed import joined, row_numbers
+from pa_select.scores.precomputed import content_order, joined, row_numbers
 from pa_select.utils.p_values import LEVEL_TOLD_APART
 from pa_select.utils.sklearn_private import _PassthroughScorer
 from pa_select.utils.typing import Array, Floats, Ints, Mask, Scorer
@@ -21,9 +21,6 @@ Task: TypeAlias = Any
 Outputs: TypeAlias = Sequence[Any]
 # The standard error of a metric without a formula leaves out so many parts, one at a time.
 _PARTS = 20
-# Numbers that are sorted are rounded to so many digits: equal rows may be predicted in different
-# batches, and their predictions then differ by rounding.
-_DIGITS = 9
 # Both tails of a 95 % interval.
 _TAILS = np.array([0.025, 0.975])
 # Sums of rates that differ by no more than this are equal.
@@ -229,11 +226,8 @@ def parts_of(*content: Floats, n_parts: int = _PARTS, seed: int = 0) -> Ints:
     `content` is what is known of the objects, arrays of shape (n,) or (n, n_columns); objects
     with the same content are interchangeable. There are as many parts as objects at most.
     """
-    columns = np.nan_to_num(np.column_stack(content), posinf=0.0, neginf=0.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        scale = 10.0 ** (_DIGITS - np.floor(np.log10(np.abs(columns).max(axis=0, initial=0))))
-    rounded = np.round(columns * np.where(np.isfinite(scale), scale, 1.0))
-    order, n = np.lexsort(rounded.T), len(columns)
+    order = content_order(*content)
+    n = len(order)
     part = np.empty(n, dtype=np.intp)
     part[order] = np.random.default_rng(seed).permutation(n) % min(n, n_parts)
     return part

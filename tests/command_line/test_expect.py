@@ -16,7 +16,7 @@ from sklearn.metrics import accuracy_score, get_scorer, make_scorer
 from pa_select import expected_score
 from pa_select.command_line import expect
 from pa_select.command_line.output import models_as_text
-from pa_select.scores.candidate_posterior import random_folds
+from pa_select.scores.candidate_posterior import scores_on_random_folds
 from pa_select.scores.precomputed import RecordedClassifier
 from pa_select.two_sites.classification import Classification
 from pa_select.two_sites.trained import of_outputs
@@ -240,8 +240,8 @@ def test_the_parts_are_folds_of_the_rows_with_halves_of_the_pairs():
         Classification(), NAMES, [val, a, b], Y_VAL, make_scorer(accuracy_score), "self"
     ).posterior()
     right = np.array([one.predicted == Y_VAL for one in val])
-    folds = random_folds(200, of_regressors=False)
-    assert found.scores_a.shape == (100 * 100, 2)  # halves, and pairs of folds of one repetition
+    folds, _ = scores_on_random_folds(make_scorer(accuracy_score), val, Y_VAL, False)
+    assert found.scores_a.shape == (50 * 100, 2)  # halves, and pairs of folds of one repetition
     # Two halves of the pairs change the expected score by the same in opposite directions, so
     # that the sum of both parts tells what the rows change: nothing else, as each model is judged
     # by its own posteriors, and not shrunk towards those of others.

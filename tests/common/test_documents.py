@@ -17,7 +17,7 @@ from sklearn import datasets
 from sklearn.model_selection import GridSearchCV
 
 import pa_select
-from pa_select.model_selection.rules import SELECTIONS
+from pa_select.model_selection.rules import RULES
 
 ROOT = Path(pa_select.__file__).parents[1]
 PAGES = sorted([*(ROOT / "docs").glob("*.rst"), *(ROOT / "docs").glob("*.md")])
@@ -259,7 +259,7 @@ def test_every_example_is_in_one_section():
 
 def test_the_page_on_searching_lists_every_rule():
     page = (ROOT / "docs/searching.rst").read_text()
-    assert [name for name in SELECTIONS if f'"{name}"' not in page] == []
+    assert [name for name in RULES if f'"{name}"' not in page] == []
 
 
 def test_the_citation_is_of_this_version():

@@ -3,6 +3,7 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -213,6 +214,12 @@ def test_a_search_is_read_as_its_scores_times_the_rows_of_its_folds():
         np.testing.assert_allclose(found.weights, expected.weights, atol=1e-12)
     by_table = candidate_posterior(search.cv_results_, splits=iter(splits))
     np.testing.assert_array_equal(by_table.weights, found.weights)
+    frame = pd.DataFrame(search.cv_results_)
+    by_frame = candidate_posterior(frame, "score", splits=splits)
+    np.testing.assert_array_equal(by_frame.weights, found.weights)
+    assert candidate_posterior(frame).n_pairs == found.n_pairs
+    of_scores = candidate_posterior(pd.DataFrame(right[first]), pd.DataFrame(right[second]))
+    np.testing.assert_allclose(of_scores.weights, found.weights, atol=1e-12)
     masks = [(np.isin(range(178), a), np.isin(range(178), b)) for a, b in splits]
     np.testing.assert_array_equal(candidate_posterior(search, splits=masks).weights, found.weights)
 
