@@ -8,13 +8,10 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_wine
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut
-from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import shuffle
 
 from pa_select import (
-    PACommittee,
     PAScorer,
     PASearchCV,
     expected_score,
@@ -67,17 +64,6 @@ def test_a_check_does_not_stop_rows_that_the_model_takes(made):
         )
     assert 0 < search.expected_score_ <= 1
     assert 0 < found.score <= 1
-
-
-def test_a_left_out_site_without_positives_is_named():
-    y, sites = (V[:, 0] > 0) * 1, np.arange(len(V)) % 4
-    y[sites == 2] = 0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        names = np.array(["a", "b", "c", "d"])[sites]
-        other = GridSearchCV(GaussianNB(), {}, cv=LeaveOneGroupOut(), scoring="roc_auc")
-        with pytest.raises(ValueError, match="split 2, which holds out 'c': its 32 .* class 0"):
-            PACommittee(other).fit(V, y, groups=names)
 
 
 def test_missing_objects_of_frames_are_named():
