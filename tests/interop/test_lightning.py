@@ -98,9 +98,7 @@ def test_guard_and_wrong_input(tmp_path):
     fit(tmp_path, guarded, Classifier())
     assert guarded.selector_.best_score > 0
     shuffled = DataLoader(TensorDataset(X, Y), shuffle=True)
-    with pytest.raises(
-        ValueError, match=r"environments\[0\]: expected a DataLoader that"
-    ):
+    with pytest.raises(ValueError, match=r"environments\[0\]: expected a DataLoader that"):
         PAEarlyStopping((shuffled, X))
 
 
