@@ -270,7 +270,7 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
         metric = first_metric(self, table)
         wanted = getattr(self.refit, "metric", None)
         if wanted not in (None, metric):
-            raise ValueError(f"refit: expected the metric of a committee, got {wanted!r}.")
+            raise ValueError(f"metric: expected one like {metric!r}, got {wanted!r}.")
         return table, metric
 
     def _choose(self, table: dict[str, Any], metric: str, comparison: Comparison) -> None:

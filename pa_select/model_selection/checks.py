@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state, column_or_1d, indexable
 from sklearn.utils.multiclass import check_classification_targets
 
 from pa_select.model_selection.data import Given, Site, needs_groups
-from pa_select.model_selection.rules import RULES
+from pa_select.model_selection.rules import RULES, check_metric, metrics_of
 from pa_select.scores.class_scores import warn_of_trained_module
 from pa_select.utils.arrays import are_rows, check_column, check_weight, refuse_no_rows, stacked
 from pa_select.utils.estimators import is_instance, unwrapped
@@ -124,9 +124,10 @@ def _check_search(search: Search, environments: Any, views: Any, paired: Any) ->
         raise ValueError(f"{names[0]}: expected None with pairing={search.pairing!r}.")
     if callable(search.pairing) and environments is None:
         raise ValueError(f"environments: expected some with pairing={search.pairing!r}, got None.")
-    metrics = scoring if isinstance(scoring, (list, tuple, set, Mapping)) else ["score", scoring]
-    own = callable(scoring) and not hasattr(scoring, "_score_func")  # may return several
-    if isinstance(refit, str) and not own and refit not in (*RULES, "committee", *metrics):
+    check_metric(getattr(refit, "metric", None), scoring)
+    metrics = metrics_of(scoring)
+    words = (*RULES, "committee", scoring if isinstance(scoring, str) else "")
+    if isinstance(refit, str) and metrics is not None and refit not in (*words, *metrics):
         raise ValueError(
             f"refit: expected a bool, a rule such as {', '.join(map(repr, RULES))}, 'committee', "
             f"a PACommittee, a metric of several, or a function, got {refit!r}."

@@ -28,7 +28,7 @@ from pa_select.model_selection.committee_vote import (
     vote,
 )
 from pa_select.model_selection.data import Split, folds_of
-from pa_select.model_selection.rules import first_metric
+from pa_select.model_selection.rules import check_metric, first_metric, metrics_of
 from pa_select.model_selection.work import with_parameters
 from pa_select.scores.candidate_posterior import (
     CandidatePosterior,
@@ -235,7 +235,7 @@ class PACommittee(SavedWithVersions, CallbackSupport, MetaEstimatorMixin, BaseEs
     ) -> None:
         """Let the search fit the members, of which it has more to say."""
         metric = self.metric
-        if metric is None and search.refit in _several(search.scoring):
+        if metric is None and search.refit in (metrics_of(search.scoring) or []):
             metric = search.refit
         # The search has out-of-fold scores and knows its data, so that it makes the committee
         # itself.
@@ -574,16 +574,7 @@ def _checked_search(search: Any, metric: str | None) -> Any:
             "search: expected a search of classifiers or regressors, got one of "
             f"{type(search.estimator).__name__}."
         )
-    scoring = getattr(search, "scoring", None)
-    own = callable(scoring) and not hasattr(scoring, "_score_func")  # may return several
-    known = _several(scoring) or ["score"]
-    if not own and metric not in [None, *known]:
-        raise ValueError(f"metric: expected one of {list(known)}, got {metric!r}.")
+    check_metric(metric, getattr(search, "scoring", None))
     warn_of_trained_module(search.estimator)
     # Cloned, so that the search that was given stays as it is.
     return clone(search)
-
-
-def _several(scoring: Any) -> Any:
-    """Return the names of several metrics; nothing of a single one."""
-    return scoring if isinstance(scoring, (list, tuple, set, Mapping)) else []

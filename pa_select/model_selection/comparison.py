@@ -271,7 +271,7 @@ def _of_environments(given: Given, splits: list[Split], between: Any) -> Compari
             if len(part):
                 of_a, of_b = (int(split_of[side[0]]) for side in both)
                 pairs.append(PairsOfModels(of_a, rows[both[0]], of_b, rows[both[1]]))
-    if not pairs:
+    if not pairs and between is None:
         raise ValueError(
             "environments: expected a class with rows in at least two environments among the "
             "test rows, got none."

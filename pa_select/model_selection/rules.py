@@ -39,6 +39,21 @@ def cv_results_of(search: Search, name: str = "search") -> dict[str, Any]:
     return table
 
 
+def metrics_of(scoring: Any) -> list[str] | None:
+    """Return the names of a search's metrics; None if only the results of a function tell."""
+    if isinstance(scoring, (list, tuple, set, Mapping)):
+        return list(scoring)
+    # A scorer that `make_scorer` made returns a number; a function may return several.
+    return None if callable(scoring) and not hasattr(scoring, "_score_func") else ["score"]
+
+
+def check_metric(metric: str | None, scoring: Any) -> None:
+    """Refuse the metric of a committee that its search does not have."""
+    known = metrics_of(scoring)
+    if known is not None and metric not in [None, *known]:
+        raise ValueError(f"metric: expected one of {known}, got {metric!r}.")
+
+
 def first_metric(search: Search, table: Table) -> str:
     """Return the metric of ``refit``, or else the first metric."""
     # A committee says which metric compares its candidates.

@@ -257,7 +257,7 @@ def chance_scores(splits: Sequence[Split], given: Given) -> list[list[Any]]:
     weight = given.fit_params.get("sample_weight")
 
     def score(dummy: Any, train: Ints, test: Ints) -> Any:
-        of_train = None if weight is None else weight[train]
+        of_train = None if weight is None else np.asarray(weight)[train]
         try:
             dummy.fit(np.zeros((len(train), 1)), given.y[train], of_train)
         except ValueError:  # no training row has the constant class

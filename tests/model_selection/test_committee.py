@@ -80,9 +80,9 @@ sys.exit("torch" in sys.modules)
 def test_the_doors_agree(fitted):
     search = grid_search().fit(X[FIT], Y[FIT])
     table = candidate_posterior(search, splits=CV.split(X[FIT], Y[FIT]))
-    ours = PASearchCV(MODEL, GRID, cv=CV, refit="committee", tol=0.1).fit(X[FIT], Y[FIT])
+    ours = PASearchCV(MODEL, GRID, cv=CV, refit="committee").fit(X[FIT], Y[FIT])
     inside, around = (
-        PACommittee(PASearchCV(MODEL, GRID, cv=CV, tol=0.1, refit=refit)).fit(X[FIT], Y[FIT])
+        PACommittee(PASearchCV(MODEL, GRID, cv=CV, refit=refit)).fit(X[FIT], Y[FIT])
         for refit in (True, "committee")
     )
     for posterior in (x.posterior_ for x in (fitted, ours, inside, around)):
@@ -101,7 +101,7 @@ def test_the_doors_agree(fitted):
 def test_the_doors_agree_on_classes_that_are_easy():
     easy, grid = X + 1e3 * Y[:, None], {"n_neighbors": [1, 3, 5]}
     one = PACommittee(grid_search(KNeighborsClassifier(), grid)).fit(easy, Y)
-    other = PASearchCV(KNeighborsClassifier(), grid, cv=CV, refit="committee", tol=0.1)
+    other = PASearchCV(KNeighborsClassifier(), grid, cv=CV, refit="committee")
     other.fit(easy, Y)
     assert np.isfinite(one.betas_).all()
     np.testing.assert_allclose(one.betas_, other.best_estimator_.betas_, rtol=1e-9)
@@ -153,7 +153,7 @@ def test_fold_models_are_those_of_the_search():
     model, (train, _) = committee.estimators_[1], splits[1]
     same = clone(model).fit(X[FIT][train], Y[FIT][train])
     np.testing.assert_array_equal(model.decision_function(X), same.decision_function(X))
-    ours = PASearchCV(MODEL, GRID, cv=CV, refit=PACommittee(members="folds"), tol=0.1)
+    ours = PASearchCV(MODEL, GRID, cv=CV, refit=PACommittee(members="folds"))
     ours.fit(X[FIT], Y[FIT])
     np.testing.assert_allclose(
         ours.predict_proba(X), committee.predict_proba(X), rtol=1e-6, atol=1e-9
@@ -166,7 +166,7 @@ def test_its_own_score_is_cross_fitted(n_folds):
     rows, y = Z[FIT] + np.random.default_rng(0).normal(0, 1.5, (89, 13)), Y[FIT]
     model, grid = KNeighborsClassifier(), {"n_neighbors": [1, 3, 5, 9, 15, 25]}
     cv = RepeatedStratifiedKFold(n_splits=n_folds, n_repeats=2, random_state=0)
-    search = PASearchCV(model, grid, cv=cv, refit="committee", tol=0.1).fit(rows, y)
+    search = PASearchCV(model, grid, cv=cv, refit="committee").fit(rows, y)
     splits = list(cv.split(rows, y))
     tests = [test for _, test in splits]
     every = [KNeighborsClassifier(n) for n in grid["n_neighbors"]]
@@ -204,7 +204,7 @@ def test_a_score_of_chance_is_not_promised_more():
     for _ in range(12):
         rows, y = rng.normal(size=(60, 6)), rng.permutation(60) % 2
         search = PASearchCV(DecisionTreeClassifier(random_state=0), grid, refit="committee")
-        found.append(search.set_params(tol=0.1).fit(rows, y).committee_score_)
+        found.append(search.fit(rows, y).committee_score_)
     assert np.mean(found) - 0.5 < 2 * np.std(found) / np.sqrt(12)
 
 
@@ -233,7 +233,7 @@ def test_members_without_class_scores_vote_by_their_class():
         for model, weight in zip(committee.estimators_, committee.weights_, strict=True)
     )
     np.testing.assert_array_equal(committee.predict(X), votes.argmax(axis=1))
-    search = PASearchCV(Voter(), {"depth": [1, 2, 3]}, cv=CV, refit="committee", selection="score")
+    search = PASearchCV(Voter(), {"depth": [1, 2, 3]}, cv=CV, refit="committee")
     search.fit(X[FIT], Y[FIT])
     np.testing.assert_array_equal(search.predict(X), committee.predict(X))
     assert np.isnan(search.committee_score_)
@@ -349,7 +349,7 @@ def test_a_committee_is_one_more_model_at_the_other_site():
     drifted = 1.5 * Z + np.random.default_rng(0).normal(0, 0.8, Z.shape)
     grid = {"n_neighbors": [1, 3, 9, 21]}
     rows, labels, given = Z[~PAIRS], Y[~PAIRS], {"paired": (Z[PAIRS], drifted[PAIRS])}
-    search = PASearchCV(KNeighborsClassifier(), grid, refit="committee", tol=0.1)
+    search = PASearchCV(KNeighborsClassifier(), grid, refit="committee")
     search.fit(rows, labels, **given)
     low, high = search.expected_interval_
     assert low < search.expected_score_ < high
@@ -357,9 +357,9 @@ def test_a_committee_is_one_more_model_at_the_other_site():
     assert search.expected_score_ == pytest.approx(truth, abs=0.1)
     assert 0 < search.expected_score_se_ < 0.1
     # A committee of one candidate is that candidate.
-    one = PASearchCV(KNeighborsClassifier(), {}, refit="committee", tol=0.1)
+    one = PASearchCV(KNeighborsClassifier(), {}, refit="committee")
     one.fit(rows, labels, **given)
-    alone = PASearchCV(KNeighborsClassifier(), {}, tol=0.1).fit(rows, labels, **given)
+    alone = PASearchCV(KNeighborsClassifier(), {}).fit(rows, labels, **given)
     np.testing.assert_array_equal(one.best_adapted_.predict(Z), alone.best_adapted_.predict(Z))
     assert one.committee_score_ == pytest.approx(alone.best_score_)
     for name in ("expected_score_", "expected_score_se_", "expected_interval_"):
@@ -389,7 +389,7 @@ def test_members_are_adapted_as_they_are_judged(several):
     if several:
         given = {"p": given, "q": (Z[PAIRS][:30], Z[PAIRS][:30] + 0.01)}
     model, grid = KNeighborsClassifier(), {"n_neighbors": [1, 3, 9]}
-    search = PASearchCV(model, grid, refit="committee", adapter="ridge", tol=0.1)
+    search = PASearchCV(model, grid, refit="committee", adapter="ridge")
     search.fit(Z[~PAIRS], Y[~PAIRS], paired=given)
     there = search.best_adapted_["p"] if several else search.best_adapted_
     column = "adapted_p" if several else "adapted"
@@ -430,7 +430,7 @@ def test_several_metrics(scoring):
         worth = -log_loss(Y, committee.predict_proba(X))
     assert committee.score(X, Y) == pytest.approx(worth)
     options = PACommittee(metric="accuracy")
-    ours = PASearchCV(model, grid, cv=CV, scoring=scoring, refit=options, tol=0.1)
+    ours = PASearchCV(model, grid, cv=CV, scoring=scoring, refit=options)
     for named in (committee.set_params(metric="accuracy"), ours):
         assert named.fit(X[FIT], Y[FIT]).score(X, Y) == accuracy_score(Y, named.predict(X))
     assert 0.5 < ours.committee_score_ <= 1
@@ -561,10 +561,9 @@ ONE_SPLIT = PredefinedSplit(np.arange(len(Y)) % 2 - 1)
         (PACommittee(grid_search(), members="all"), "members"),
         (PACommittee(grid_search(), min_weight=2), "min_weight"),
         (PACommittee(PASearchCV(MODEL, GRID, cv=OVERLAPPING)), "cv: expected at least two test f"),
-        (PACommittee(grid_search(**TWO_METRICS, refit=False)), r"'recall_macro'\], got None"),
         (PACommittee(grid_search(cv=ONE_SPLIT)), "got 1 fold without"),
         (PASearchCV(MODEL, GRID, cv=ONE_SPLIT, refit="committee"), r"cv: .* got 1 fold without"),
-        (PASearchCV(MODEL, GRID, **TWO_METRICS, refit="committee"), r"PACommittee\(metric='acc"),
+        (PASearchCV(MODEL, GRID, **TWO_METRICS, refit=PACommittee(metric="f1")), "metric: .*'f1'"),
         (PASearchCV(MODEL, GRID, refit=PACommittee(members="all")), "'members' parameter of PAC"),
         (PASearchCV(MODEL, GRID, refit=PACommittee(grid_search())), "refit: expected a PACommitt"),
     ],
@@ -577,7 +576,7 @@ def test_bad_input_is_refused_before_any_fit(made, message):
 def test_classifiers_that_know_more_classes():
     frozen = Pipeline([("model", FrozenEstimator(GaussianNB().fit(X, Y)))])
     rows = Y != 1  # the class in the middle is not among the labels
-    for search in (GridSearchCV(frozen, {}, cv=3), PASearchCV(frozen, {}, cv=3, tol=0.1)):
+    for search in (GridSearchCV(frozen, {}, cv=3), PASearchCV(frozen, {}, cv=3)):
         committee = PACommittee(search).fit(X[rows], Y[rows])
         assert committee.classes_.tolist() == [0, 1, 2]
         np.testing.assert_array_equal(committee.predict(X), frozen.predict(X))
@@ -587,7 +586,7 @@ def test_a_scorer_that_looks_at_the_features_has_no_committee_score():
     def scorer(estimator, X, y):
         return np.average(estimator.predict(X) == y, weights=X[:, 12])
 
-    search = PASearchCV(MODEL, GRID, cv=CV, scoring=scorer, refit="committee", tol=0.1)
+    search = PASearchCV(MODEL, GRID, cv=CV, scoring=scorer, refit="committee")
     with pytest.warns(UserWarning, match="scoring: expected a scorer of predictions"):
         search.fit(X[FIT], Y[FIT])
     assert np.isnan(search.committee_score_)
@@ -600,7 +599,7 @@ def test_callbacks_see_the_refits(of_ours):
     recorder = Recorder()
     cv = KFold(3, shuffle=True, random_state=0)
     if of_ours:
-        fitted = PASearchCV(MODEL, GRID, cv=cv, pairing="split-half", refit="committee", tol=0.1)
+        fitted = PASearchCV(MODEL, GRID, cv=cv, pairing="split-half", refit="committee")
         fitted.set_callbacks(recorder).fit(X[FIT], Y[FIT])
         n = fitted.best_estimator_.n_fits_
     else:
@@ -654,7 +653,7 @@ def one_metric(estimator, X, y):
 )
 @pytest.mark.parametrize("scoring", [None, "accuracy", make_scorer(accuracy_score)])
 def test_a_metric_that_a_search_lacks_is_refused_before_any_fit(make, scoring):
-    with pytest.raises(ValueError, match="metric: expected 'score' or None.*, got 'f1'"):
+    with pytest.raises(ValueError, match=r"metric: expected one of \['score'\], got 'f1'"):
         make(scoring).fit(X, Y)
 
 
@@ -664,20 +663,19 @@ def test_a_metric_that_a_function_does_not_return_is_refused():
         PASearchCV(GaussianNB(), {}, scoring=one_metric, refit=options),
         PACommittee(grid_search(GaussianNB(), {}, scoring=one_metric), metric="f1"),
     ):
-        with pytest.raises(ValueError, match="metric: expected .*'score'.* got 'f1'"):
+        with pytest.raises(ValueError, match="metric: expected one .*'score'.* got 'f1'"):
             fitted.fit(X, Y)
     named = PACommittee(grid_search(scoring=one_metric), metric="score").fit(X[FIT], Y[FIT])
     assert named.metric_ == "score"
 
 
-@pytest.mark.parametrize("scoring", [None, "f1_macro", one_metric])
+@pytest.mark.parametrize("scoring", [None, "f1_macro"])
 def test_a_misspelled_committee_is_refused(scoring):
-    search = PASearchCV(GaussianNB(), {}, scoring=scoring, refit="comittee", tol=0.1)
-    with pytest.raises(ValueError, match=r"refit: expected True, False, 'committee'.*'comittee'"):
+    search = PASearchCV(GaussianNB(), {}, scoring=scoring, refit="comittee")
+    with pytest.raises(ValueError, match=r"refit: expected a bool, .*'committee'.*'comittee'"):
         search.fit(X, Y)
     # The name of the metric is one.
-    refit = "score" if scoring is one_metric else scoring or "score"
-    assert search.set_params(refit=refit).fit(X, Y).best_index_ == 0
+    assert search.set_params(refit=scoring or "score").fit(X, Y).best_index_ == 0
 
 
 def own_score(estimator, X, y):
@@ -687,7 +685,7 @@ def own_score(estimator, X, y):
 def test_a_scorer_may_call_score():
     models = [GaussianNB().fit(X[FIT], Y[FIT]), SVC().fit(X[FIT], Y[FIT])]
     around = PACommittee(grid_search(scoring=own_score))
-    ours = PASearchCV(MODEL, GRID, cv=CV, scoring=own_score, refit="committee", tol=0.1)
+    ours = PASearchCV(MODEL, GRID, cv=CV, scoring=own_score, refit="committee")
     trained = PACommittee.from_models(models, X[FIT], Y[FIT], scoring=own_score)
     for committee in (around.fit(X[FIT], Y[FIT]), ours.fit(X[FIT], Y[FIT]), trained):
         right = accuracy_score(Y[TEST], committee.predict(X[TEST]))
@@ -706,5 +704,5 @@ def test_a_metric_without_a_value_is_named():
         (GridSearchCV(Ridge(), {"alpha": [1]}, cv=3), X_T[:3], Y_T[:3]),
         (grid_search(scoring="roc_auc"), X[FIT], Y[FIT]),  # it has no value of three classes
     ):
-        with pytest.raises(ValueError, match=r"scoring: expected a candidate .* 'score' in every"):
+        with pytest.raises(ValueError, match=r"results: .* 0 of which have all scores"):
             PACommittee(search).fit(rows, y)

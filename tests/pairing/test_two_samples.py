@@ -113,7 +113,7 @@ def test_scorers_and_searches_take_any_pairing():
     at_random = clone(search).set_params(pairing="repeated").fit(X, y, environments=names)
     different = search.cv_results_["agreement"] != at_random.cv_results_["agreement"]
     assert different.all()
-    with pytest.raises(ValueError, match="environments: expected some in fit"):
+    with pytest.raises(ValueError, match="environments: expected some with pairing"):
         search.fit(X, y)
 
 
