@@ -12,7 +12,6 @@ from sklearn.base import clone, is_regressor
 from sklearn.utils.parallel import delayed
 
 from pa_select.model_selection.data import SAMPLE_X, Given, Split
-from pa_select.model_selection.work import parallel
 from pa_select.scores.candidate_posterior import CandidatePosterior
 from pa_select.scores.class_scores import align_classes, calibrated, class_scores, columns_of
 from pa_select.scores.precomputed import (
@@ -23,7 +22,7 @@ from pa_select.scores.precomputed import (
     row_numbers,
 )
 from pa_select.utils.arrays import as_numpy
-from pa_select.utils.messages import warn_caller
+from pa_select.utils.messages import parallel, warn_caller
 from pa_select.utils.sklearn_private import Callbacks, _check_method_params, _safe_split
 from pa_select.utils.typing import Array, Floats, Ints, Rows, Scorer
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from traceback import format_exc
 from typing import Any
@@ -13,14 +13,14 @@ import joblib
 import numpy as np
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.parallel import delayed
 from sklearn.utils.validation import check_memory
 
 from pa_select._version import __version__
 from pa_select.model_selection.data import SAMPLE_X, Extra, Given, Split, Task
 from pa_select.scores.class_scores import comparable_scores
 from pa_select.scores.precomputed import Predictions, RecordedRegressor, predictions
-from pa_select.utils.messages import named_error, warn_caller
+from pa_select.utils.messages import named_error, parallel, warn_caller
 from pa_select.utils.sklearn_private import (
     Callbacks,
     _check_method_params,
@@ -119,25 +119,6 @@ def evaluate(
             outcomes.append(outcome)
     part.end()
     return [outcomes[i : i + n] for i in range(0, n_fits, n)]
-
-
-def parallel(jobs: Iterable[Any], **options: Any) -> Iterable[Any]:
-    """Start jobs, and return their results in order, each as soon as it is there if possible.
-
-    scikit-learn sends all warning filters to the workers. One of torch's is for a class of its
-    own, so that each worker would import torch to read it, which takes seconds.
-    """
-    with warnings.catch_warnings():
-        warnings.filters = [
-            kept
-            for kept in warnings.filters
-            if getattr(kept[2], "__module__", "").split(".")[0] != "torch"
-        ]
-        try:
-            results: Iterable[Any] = Parallel(**options, return_as="generator")(jobs)
-        except ValueError:
-            results = Parallel(**options)(jobs)  # some backends cannot make a generator
-        return results
 
 
 def _kept(key: str, given: Given, arguments: dict[str, Any]) -> Outcome:

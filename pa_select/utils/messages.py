@@ -1,10 +1,10 @@
-"""Warnings at the caller's line, errors with a candidate's name, and missing packages."""
+"""Warnings at the caller's line and in workers, errors with a name, and missing packages."""
 
 from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from functools import wraps
 from importlib import import_module
@@ -79,3 +79,25 @@ def optional_import(module: str, extra: str) -> Any:
         raise ImportError(
             f'This needs {package}, which is not installed: pip install "pa-select[{extra}]".'
         ) from error
+
+
+def parallel(jobs: Iterable[Any], **options: Any) -> Iterable[Any]:
+    """Start jobs, and return their results in order, each as soon as it is there if possible.
+
+    scikit-learn sends all warning filters to the workers. One of torch's is for a class of its
+    own, so that each worker would import torch to read it, which takes seconds.
+    """
+    # Imported here: the command line needs no scikit-learn.
+    from sklearn.utils.parallel import Parallel
+
+    with warnings.catch_warnings():
+        warnings.filters = [
+            kept
+            for kept in warnings.filters
+            if getattr(kept[2], "__module__", "").split(".")[0] != "torch"
+        ]
+        try:
+            results: Iterable[Any] = Parallel(**options, return_as="generator")(jobs)
+        except ValueError:
+            results = Parallel(**options)(jobs)  # some backends cannot make a generator
+        return results
