@@ -13,7 +13,7 @@ QUICK = tests/agreement/test_known_values.py tests/agreement/test_inputs.py \
 	tests/command_line/test_expect.py tests/common/test_house.py tests/common/test_project.py \
 	tests/papers/test_diagvib.py tests/shifts/test_shifts.py \
 	tests/papers/test_text.py tests/interop/test_polars.py \
-	tests/model_selection/test_guarded_selection.py tests/model_selection/test_pa_scorer.py \
+	tests/model_selection/test_inputs.py tests/model_selection/test_pa_scorer.py \
 	tests/pairing/test_one_sample.py tests/pairing/test_two_samples.py \
 	tests/plotting/test_agreement_curve.py tests/scores/test_class_scores.py \
 	tests/training/test_epoch_selector.py tests/two_sites/test_shrinkage.py \
@@ -22,6 +22,8 @@ QUICK = tests/agreement/test_known_values.py tests/agreement/test_inputs.py \
 # The arithmetic of other processors, which their libraries can be told to use: one without vector
 # instructions, one with those of 2013, and one whose sums are shared by two threads.
 PROCESSORS ?= old avx2 threads
+# The rooms whose numbers come from sums over many rows.
+NUMERICAL = tests/agreement tests/model_selection tests/scores tests/theory tests/two_sites
 AS_old = OMP_NUM_THREADS=1 OPENBLAS_CORETYPE=Prescott ATEN_CPU_CAPABILITY=default \
 	MKL_ENABLE_INSTRUCTIONS=SSE4_2 NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4 AVX512_ICL AVX512_SPR"
 AS_avx2 = OMP_NUM_THREADS=1 OPENBLAS_CORETYPE=Haswell ATEN_CPU_CAPABILITY=avx2 \
@@ -122,6 +124,7 @@ figures: $(VENV)/.docs $(VENV)-tools/.installed ## the tables in docs/figures of
 		--table docs/figures/first_page.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/studies/study_reliability.py \
 		--table docs/figures/reliability.csv
+	OMP_NUM_THREADS=1 $(BIN)/python examples/studies/study_groups.py --table docs/figures/groups.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/studies/study_stability.py \
 		--table docs/figures/stability.csv
 	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_training_with_few_labels.py \
@@ -207,12 +210,12 @@ result: PosteriorAgreement = posterior_agreement(scores, scores, prior=[0.2, 0.3
 total: float = result.score + result.beta + result.upper_bound
 one: float = compare_agreement(result, result).p_value
 several: list[float] = [other.p_value for other in compare_agreement(result, [result])]
-search = PASearchCV(SVC(), {"C": [1.0]}, pairing=NearestPairing(), selection="score")
+search = PASearchCV(SVC(), {"C": [1.0]}, pairing=NearestPairing(), refit="score")
 curve = robustness_curve({"model": SVC()}, scores, shift=GaussianNoise(), powers=[0.1])
 wrong: str = result.score  # type: ignore[assignment]
 posterior_agreement("a file", scores)  # type: ignore[arg-type]
 posterior_agreement(scores, scores, prior="margnal")  # type: ignore[arg-type]
-PASearchCV(SVC(), {"C": [1.0]}, selection="garded")  # type: ignore[arg-type]
+PASearchCV(SVC(), {"C": [1.0]}, pairing="repeted")  # type: ignore[arg-type]
 endef
 export DOWNSTREAM
 

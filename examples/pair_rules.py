@@ -6,10 +6,12 @@ What ``study_unlabelled_pairs.py`` and ``plot_two_spectrometers.py`` share: one 
 candidates of a problem, whose numbers all rules read, and the choice of each rule.
 """
 
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from fold_scores import fold_scores
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 from sklearn.base import clone
@@ -118,17 +120,18 @@ class Calibration(NamedTuple):
         return cls(beta, minimize(loss, np.zeros(is_label.shape[1]), jac=True).x)
 
 
-def read_folds(search, y, n_sites, members):
+def read_folds(fold_scores, fold_rows, y, n_sites, members):
     """Return for each number of pairs what the folds' models say that the table does not have.
 
-    All arrays begin with the candidates. ``members`` are the candidates of the ensemble.
+    All arrays begin with the candidates. ``members`` are the candidates of the ensemble. The
+    first two arguments are those that `fold_scores` returns.
     """
     by_source = [
-        np.array([[fold[source] for fold in candidate] for candidate in search.fold_scores_])
+        np.array([[fold[source] for fold in candidate] for candidate in fold_scores])
         for source in range(1, 1 + 4 * n_sites)  # a, b, a again and adapted, for each number
     ]
-    known = [np.concatenate([fold[0] for fold in c]) for c in search.fold_scores_]
-    labels = y[np.concatenate([fold[0] for fold in search.fold_rows_])]
+    known = [np.concatenate([fold[0] for fold in c]) for c in fold_scores]
+    labels = y[np.concatenate([fold[0] for fold in fold_rows])]
     calibrations = [Calibration.of(scores, labels) for scores in known]
     at_rows = [calibrations[c](known[c]) for c in np.flatnonzero(members)]
     again = Calibration.of(log_of(np.mean(at_rows, axis=0)), labels)
@@ -169,8 +172,11 @@ def measure(rows, model, grid, n_pairs):
         for name, adapter in OTHER_ADAPTERS.items():
             sites_of_others[f"{n} {name}"] = (a, cross_adapted(b, a, adapter))
             others[n, name] = SiteAdapter(adapter).fit(b, a).transform(rows.X_test)
-    search = PASearchCV(model, grid, refit=False, return_fold_scores=True)
-    found = search.fit(rows.X, rows.y, paired=sites | sites_of_others).cv_results_
+    known = {"X": rows.X, "y": rows.y, "paired": sites | sites_of_others}
+    with TemporaryDirectory() as folder:  # so that each model is fitted once
+        search = PASearchCV(model, grid, refit=False, memory=folder)
+        found = search.fit(**known).cv_results_
+        of_folds = fold_scores(search, **known)
     fitted = [
         clone(model).set_params(**clone(p, safe=False)).fit(rows.X, rows.y)
         for p in found["params"]
@@ -183,7 +189,7 @@ def measure(rows, model, grid, n_pairs):
     members = accuracy >= accuracy[top] - 2 * error[top]
     units = []
     for (n, adapter), read in zip(
-        adapters.items(), read_folds(search, rows.y, len(adapters), members), strict=True
+        adapters.items(), read_folds(*of_folds, rows.y, len(adapters), members), strict=True
     ):
         y, adapted = rows.y_pairs[:n], sites[f"{n} mapped"][1]
         mapped = adapter.transform(rows.X_test)

@@ -65,7 +65,7 @@ search = PASearchCV(model, grid, adapter="ridge")
 search.fit(X[labelled], y[labelled], paired=(old, new))
 results = search.cv_results_
 error, (low, _) = search.expected_score_se_, search.expected_interval_
-print(results["reason"][search.best_index_])
+print(search.best_params_, "adapted:", results["adapted"][search.best_index_])
 print(f"expected accuracy {search.expected_score_:.3f} +- {error:.3f}, at least {low:.3f}")
 
 # %%

@@ -60,11 +60,11 @@ def complexity(params):
 
 
 RULES = {
-    "accuracy": {"selection": "score"},
-    "guarded agreement": {"selection": "guarded"},
-    "one standard error": {"selection": within_one_standard_error(complexity)},
-    "agreement alone": {"selection": "agreement"},
-    "agreement, uniform prior": {"selection": "agreement", "prior": "uniform"},
+    "accuracy": {"refit": "score"},
+    "guarded agreement": {"refit": "guarded"},
+    "one standard error": {"refit": within_one_standard_error(complexity)},
+    "agreement alone": {"refit": "agreement"},
+    "agreement, uniform prior": {"refit": "agreement", "prior": "uniform"},
 }
 
 
@@ -101,7 +101,7 @@ for seed in range(4, 8):  # in the last one the guard does not choose the most a
             search = PASearchCV(model, grid, **options)
             with warnings.catch_warnings(record=True) as caught:
                 search.fit(X_train, y_train)
-            warned += [str(w.message) for w in caught if "near-constant" in str(w.message)]
+            warned += [str(w.message) for w in caught if "no better than chance" in str(w.message)]
             accuracies[rule].append([search.score(X, y_test) for X in shifted.values()])
             chosen[rule].append(search.best_index_)
             if rule == "guarded agreement":
@@ -121,14 +121,15 @@ for rule, indices in chosen.items():
     print(f"{rule:26s}{', '.join(f'{n} x {name}' for name, n in names.items())}")
 
 # %%
-# A search that chooses a near-constant candidate warns. This is the number of warnings, and the
-# first of them:
+# A search warns if its choice may be no better than predictions that ignore the features. This is
+# the number of warnings, and the first of them:
 print(len(warned), warned[0])
 
 # %%
-# The column ``reason`` explains why a candidate was or was not eligible:
-for params, reason in list(zip(table["params"], table["reason"], strict=True))[::4]:
-    print(f"{type(params['model']).__name__:24s}{reason}")
+# The column ``eligible`` says which candidates are accurate enough for the guard:
+score, eligible = table["mean_test_score"], table["eligible"]
+for i in range(0, len(score), 4):
+    print(f"{type(table['params'][i]['model']).__name__:24s}{score[i]:.3f}  {eligible[i]}")
 
 # %%
 # The left panel shows the eligible candidates of the last split and their neighbours, with the
@@ -137,7 +138,6 @@ for params, reason in list(zip(table["params"], table["reason"], strict=True))[:
 # highest with the uniform prior.
 fig, axes = plt.subplots(1, 2, figsize=(12, 4.6), layout="constrained", width_ratios=[3, 2])
 PASearchDisplay.from_result(guarded, ax=axes[0])
-score = table["mean_test_score"]
 axes[1].plot(score, table["agreement_uniform"], "s", mfc="none", color="0.5")
 axes[1].plot(score, table["agreement"], "o", color="#0072B2")
 axes[1].legend(["uniform prior", "marginal prior"])

@@ -189,7 +189,7 @@ TABLE = {
         ("spread of objects about 0", "(terms - weight @ terms)", "terms"),
         ("weights not squared", "np.square(w * (t - mean))", "w * np.square(t - mean)"),
         ("pairs miscounted", "np.count_nonzero(weight)", "len(weight) + 1"),
-        ("objects miscounted", "len(np.union1d(a, b))", "len(a)"),
+        ("objects miscounted", "seen[a] = seen[b] = True", "seen[a] = True"),
         ("pairs of one object counted twice", "b[differ], deviations[differ]", "b, deviations"),
         ("pairs of two objects counted twice", "sums @ sums - of_pairs", "sums @ sums"),
     ],

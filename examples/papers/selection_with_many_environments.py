@@ -75,8 +75,7 @@ for row, camera in zip(axes, source.by_environment(), strict=True):
 # ------------------------
 # `PASearchCV` pairs rows of the same digit under different cameras. The four candidates are
 # support vector classifiers of different features. Here is the accuracy of the chosen one under
-# each camera, on rows that it was not fitted to. A warning names a digit that a camera hardly
-# shows.
+# each camera, on rows that it was not fitted to.
 model = Pipeline([("model", DummyClassifier())])
 search = PASearchCV(model, {"model": camera_candidates()[2::4]}, cv=3, refit=False)
 search.fit(source.X, source.y, environments=source.environments)

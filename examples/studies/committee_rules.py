@@ -10,7 +10,6 @@ vote for each candidate, and a choice has one share.
 from typing import NamedTuple
 
 import numpy as np
-from label_free_rules import fit_temperature
 from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
@@ -18,6 +17,7 @@ from sklearn.utils.metaestimators import available_if
 
 from pa_select import PASearchCV, candidate_posterior, class_scores, pa_scorer
 from pa_select.model_selection import GuardedSelection
+from pa_select.two_sites.classification import doubting_calibration
 
 CHOICE = "choice by accuracy"
 COMMITTEE = "committee"
@@ -86,7 +86,7 @@ class Record:
     Attributes
     ----------
     out_of_fold : ndarray of shape (M, R * n, K)
-        Probabilities of the labelled rows, at the temperature that fits them best.
+        Probabilities of the labelled rows, with the temperature and biases that fit them best.
     y : ndarray of shape (R * n,)
         Their labels.
     by_fold : dict of ndarray of shape (n_splits, M)
@@ -117,15 +117,15 @@ class Record:
                 self.by_fold["accuracy"][i, candidate] = right
                 if agreement:
                     self.by_fold["pa_scorer"][i, candidate] = pa_scorer(model, X[test], y[test])
-            temperature, _ = fit_temperature(np.concatenate(scores), self.y)
-            logs = [log_softmax(one / temperature, axis=1) for one in scores]
+            beta, bias = doubting_calibration(np.concatenate(scores), self.y)
+            logs = [log_softmax(beta * one + bias, axis=1) for one in scores]
             for i, (one, (_, test)) in enumerate(zip(logs, splits, strict=True)):
                 value = np.maximum(one, np.log(LEAST))[np.arange(len(test)), y[test]].mean()
                 self.by_fold["log-likelihood"][i, candidate] = value
             out_of_fold.append(np.exp(np.concatenate(logs)))
-            of_folds.append(np.mean([softmax(s / temperature, axis=1) for s in on_tests], axis=0))
+            of_folds.append(np.mean([softmax(beta * s + bias, axis=1) for s in on_tests], axis=0))
             of_all = scores_of(self._fit(candidate, estimator, X, y), samples, n_classes)
-            refitted.append(softmax(of_all / temperature, axis=1))
+            refitted.append(softmax(beta * of_all + bias, axis=1))
         self.out_of_fold = np.array(out_of_fold)
         ends = np.cumsum([len(rows.tests[name]) for name in where])[:-1]
         self.refitted, self.of_folds = (

@@ -17,11 +17,16 @@ with sklearn.config_context():
     except ImportError:
         skada = None
 
+import sys
 import time
 import warnings
 from itertools import combinations
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # modules of examples/
 
 import numpy as np
+from fold_scores import fold_scores, test_folds
 from scipy.optimize import linear_sum_assignment, minimize_scalar
 from scipy.special import entr, log_softmax, softmax
 from scipy.stats import norm, rankdata
@@ -300,7 +305,6 @@ def search(candidates, problem, seed, *, cv=3, pairing="repeated", **data):
         pairing=pairing,
         refit=False,
         random_state=seed,
-        return_fold_scores=True,
     ).fit(problem.X, problem.y, **data)
     last = scored[len(candidates) * found.n_splits_ - 1]
     return found, last - start, time.process_time() - last
@@ -338,10 +342,13 @@ def choices_with_views(found):
 def run(candidates, problem, seed):
     """Apply all rules to a problem; return gains, degenerate choices and CPU seconds."""
     found, fits, _ = search(candidates, problem, seed)
-    test_folds = [rows[0] for rows in found.fold_rows_]
-    both, options = with_target(problem, test_folds)
+    folds = test_folds(found, problem.X, problem.y)
+    both, options = with_target(problem, folds)
     there, _, solves = search(candidates, both, seed, **options)
-    cv_results, folds = found.cv_results_, found.fold_scores_
+    cv_results = found.cv_results_
+    scored, rows = fold_scores(there, both.X, both.y)
+    # The target's rows are below the labelled ones.
+    n_tested = [np.count_nonzero(of_split[0] < len(problem.y)) for of_split in rows]
     accuracy = cv_results["mean_test_score"]
     scores = {
         "source accuracy": accuracy,
@@ -357,19 +364,20 @@ def run(candidates, problem, seed):
         return out
 
     rule = "log-loss at its temperature"
-    labels = problem.y[np.concatenate(test_folds)]
-    on_source = [np.concatenate([matrices[0] for matrices in splits]) for splits in folds]
+    labels = problem.y[np.concatenate(folds)]
+    on_source = [
+        np.concatenate([one[0][:n] for one, n in zip(of_splits, n_tested, strict=True)])
+        for of_splits in scored
+    ]
     found_t = timed(rule, lambda: [fit_temperature(s, labels) for s in on_source])
     scores[rule] = -np.array([loss for _, loss in found_t])
 
     rule = "agreement on the line"
-    predicted = [
-        [
-            np.array([splits[s][0].argmax(1) for splits in one.fold_scores_])
-            for s in range(found.n_splits_)
-        ]
-        for one in (found, there)
-    ]
+    classes = [np.array([one[s][0].argmax(1) for one in scored]) for s in range(len(rows))]
+    predicted = (
+        [of_split[:, part] for of_split, part in zip(classes, parts, strict=True)]
+        for parts in ([slice(n) for n in n_tested], [slice(n, None) for n in n_tested])
+    )
     scores[rule] = timed(rule, agreement_on_the_line, *predicted, accuracy)
 
     rule = "ensemble's vote"
@@ -388,7 +396,7 @@ def run(candidates, problem, seed):
         scores |= more[0]
         seconds |= more[1]
 
-    eligible = GuardedSelection().explain(cv_results).eligible
+    eligible = GuardedSelection().eligible(cv_results)
     picks = {
         (rule, way): i
         for rule, values in scores.items()

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import label_free_rules as field
 import numpy as np
+from fold_scores import fold_scores
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -74,31 +75,30 @@ class Problem(NamedTuple):
     environments: np.ndarray | None = None  # of the rows of the source
 
 
-def search(candidates, problem, seed, *, cv=3, pairing="repeated", selection="guarded", **data):
+def search(candidates, problem, seed, *, cv=3, pairing="repeated", refit=ACCURACY, **data):
     """Search over the candidates by accuracy; the table has the balanced accuracy, too."""
     return PASearchCV(
         Pipeline([("model", DummyClassifier())]),
         {"model": candidates},
         scoring=[ACCURACY, "balanced_accuracy"],
-        refit=ACCURACY,
+        refit=refit,
         cv=cv,
         pairing=pairing,
-        selection=selection,
         random_state=seed,
-        return_fold_scores=True,
     ).fit(problem.X, problem.y, **data)
 
 
 def choices_with_target(candidates, problem, seed):
     """Return what the rules choose that use the source and unlabelled rows of the target."""
     found = search(candidates, problem, seed)
-    test_folds = [rows[0] for rows in found.fold_rows_]
+    scored, rows = fold_scores(found, problem.X, problem.y)
+    test_folds = [of_split[0] for of_split in rows]
     both, options = field.with_target(problem, test_folds)
     # Chosen by score, each candidate above chance is eligible.
-    there = search(candidates, both, seed, selection="score", **options).cv_results_
+    there = search(candidates, both, seed, refit="score", **options).cv_results_
     table, agreement = found.cv_results_, there["agreement"]
     accuracy, balanced = table[f"mean_test_{ACCURACY}"], table["mean_test_balanced_accuracy"]
-    eligible = GuardedSelection(score=ACCURACY).explain(table).eligible
+    eligible = GuardedSelection(score=ACCURACY).eligible(table)
     by_agreement = field.choices(agreement, accuracy, eligible)
     able = np.flatnonzero(there["eligible"] & np.isfinite(agreement))
     of_able = field.choices(agreement[able], accuracy[able], eligible[able])
@@ -112,7 +112,7 @@ def choices_with_target(candidates, problem, seed):
         REPEATED: field.choices(table["agreement"], accuracy, eligible)["guarded"],
     }
     labels = problem.y[np.concatenate(test_folds)]
-    on_source = [np.concatenate([rows[0] for rows in splits]) for splits in found.fold_scores_]
+    on_source = [np.concatenate([one[0] for one in of_splits]) for of_splits in scored]
     fitted = []
     for candidate, scores in zip(candidates, on_source, strict=True):
         temperature, _ = field.fit_temperature(scores, labels)

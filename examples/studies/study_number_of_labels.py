@@ -70,7 +70,7 @@ if __name__ == "__main__":
     lines = {}
     for n in N_LABELS:
         with warnings.catch_warnings():
-            # The search warns of pairs that say little, and folds have few rows of a class.
+            # Folds have few rows of a class.
             warnings.simplefilter("ignore")
             units = [kept(name, seed, n) for name in names for seed in range(options.seeds)]
         lines[f"{n} labels"] = line_of(pd.concat(units))

@@ -136,7 +136,7 @@ def of_data_set(name, n_drawn, seed):
     truth = np.array([truth_of(one, samples, test[0]) for one in CANDIDATES])
     lines = []
     for number, sample in enumerate(samples[:n_drawn]):
-        by_accuracy = accuracy_of_choice("repeated", sample, test, selection="score")
+        by_accuracy = accuracy_of_choice("repeated", sample, test, refit="score")
         for way in WAYS:
             found = np.array([measures(*compared(one, way, *sample)) for one in CANDIDATES])
             line = {"data": name, "sample": number, "pairing": way}
@@ -169,7 +169,7 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     lines, start = [], time.perf_counter()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of searches without pairs, views or environments
+        warnings.simplefilter("ignore")  # where no candidate is clearly better than chance
         for name in PROBLEMS:
             lines += of_data_set(name, options.samples, seed=0)
             print(f"{name} {time.perf_counter() - start:.0f} s", flush=True)

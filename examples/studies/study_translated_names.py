@@ -22,12 +22,14 @@ import sys
 import warnings
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # modules of examples/
 
 import joblib
 import numpy as np
 import pandas as pd
+from fold_scores import fold_scores
 from pair_problems import drawn
 from pair_rules import NUMBERS, best, by_collection, error_lines, error_of
 from scipy.special import softmax
@@ -117,13 +119,14 @@ def rows_of(language, seed):
     return drawn(a[kept], b[kept], y[kept], seed)
 
 
-def largest_excess(search, candidate, y):
+def largest_excess(fold_scores, fold_rows, y):
     """Return by how much the posteriors believe in one class more than its share, at most.
 
-    The posteriors are of labelled rows, by the models of the other folds, with one temperature.
+    The posteriors are of labelled rows, by a candidate's models of the other folds, with one
+    temperature.
     """
-    scores = np.concatenate([fold[0] for fold in search.fold_scores_[candidate]])
-    labels = y[np.concatenate([fold[0] for fold in search.fold_rows_])]
+    scores = np.concatenate([fold[0] for fold in fold_scores])
+    labels = y[np.concatenate([fold[0] for fold in fold_rows])]
     is_class = labels[:, None] == np.unique(y)
     beta = posterior_agreement(scores, np.where(is_class, 0.0, -np.inf)).beta
     return (softmax(min(beta, 1e6) * scores, axis=1) - is_class).mean(axis=0).max()
@@ -132,8 +135,10 @@ def largest_excess(search, candidate, y):
 def measure(rows, grid=GRID, n_pairs=N_PAIRS):
     """Return what is known of each candidate, for these numbers of pairs, and the truth."""
     sites = {f"{n}": (rows.pairs_a[:n], rows.pairs_b[:n]) for n in n_pairs}
-    search = PASearchCV(MODEL, grid, refit=False, return_fold_scores=True)
-    found = search.fit(rows.X, rows.y, paired=sites).cv_results_
+    with TemporaryDirectory() as folder:  # so that each model is fitted once
+        search = PASearchCV(MODEL, grid, refit=False, memory=folder)
+        found = search.fit(rows.X, rows.y, paired=sites).cv_results_
+        of_folds, of_rows = fold_scores(search, rows.X, rows.y, paired=sites)
     fitted = [
         clone(MODEL).set_params(**clone(p, safe=False)).fit(rows.X, rows.y)
         for p in found["params"]
@@ -147,16 +152,13 @@ def measure(rows, grid=GRID, n_pairs=N_PAIRS):
         "chance": found["chance_test_score"],
         "truth": truth,
         "truth_se": error_of(truth, len(rows.y_test)),
-        "excess": largest_excess(search, int(accuracy.argmax()), rows.y),
+        "excess": largest_excess(of_folds[int(accuracy.argmax())], of_rows, rows.y),
     }
     units = []
     for position, n in enumerate(n_pairs):
         # The scores of each fold: labelled rows, then rows at a and at b of each site.
         at_sites = (
-            [
-                np.concatenate([fold[1 + 2 * position + end] for fold in c])
-                for c in search.fold_scores_
-            ]
+            [np.concatenate([fold[1 + 2 * position + end] for fold in c]) for c in of_folds]
             for end in (0, 1)
         )
         agreements = posterior_agreement(*at_sites, prior="marginal", tol=1e-4)
@@ -260,7 +262,7 @@ if __name__ == "__main__":
     options = parser.parse_args()
     kept = joblib.Memory(options.memory, verbose=0).cache(unit_of)
     with warnings.catch_warnings():
-        # The search warns of few pairs and of wide intervals.
+        # Folds have few rows of a class.
         warnings.simplefilter("ignore")
         data = [kept(language, seed) for seed in range(options.seeds) for language in LANGUAGES]
     data = pd.concat(data)

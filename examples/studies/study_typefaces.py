@@ -114,7 +114,7 @@ if __name__ == "__main__":
     options = parser.parse_args()
     kept = joblib.Memory(options.memory, verbose=0).cache(unit_of)
     with warnings.catch_warnings():
-        # The search warns of few pairs and of wide intervals.
+        # Folds have few rows of a class.
         warnings.simplefilter("ignore")
         data = [kept(face, seed) for seed in range(options.seeds) for face in TYPEFACES]
     data = pd.concat(data)

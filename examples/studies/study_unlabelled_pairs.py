@@ -85,7 +85,7 @@ def measure_problem(name, seed, n_pairs):
 
 
 with warnings.catch_warnings():
-    # The search warns of pairs that say little, and folds of wine have few rows of a class.
+    # Folds of wine have few rows of a class.
     warnings.simplefilter("ignore")
     kept = joblib.Memory(options.memory, verbose=0).cache(measure_problem)
     data = pd.concat([kept(name, seed, n_pairs) for name in names for seed in range(seeds)])

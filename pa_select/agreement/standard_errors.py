@@ -77,7 +77,9 @@ def standard_error(
     variance = sums @ sums - of_pairs
     # In small samples the sum may be below that of independent pairs, or even negative.
     variance = max(variance, of_pairs)
-    return error_of_mean(float(variance), len(np.union1d(a, b)))
+    seen = np.zeros(len(sums), dtype=bool)
+    seen[a] = seen[b] = True
+    return error_of_mean(float(variance), int(seen.sum()))
 
 
 def _shares(contributions: Floats, objects: tuple[Ints, Ints]) -> Floats:

@@ -76,8 +76,8 @@ def run(options: argparse.Namespace, own_process: bool) -> None:
 
         from pa_select.scores.precomputed import RecordedClassifier
         from pa_select.two_sites.classification import Classification
-        from pa_select.two_sites.paired_rows import FEW_PAIRS, doubts_of_pairing
-        from pa_select.two_sites.trained import doubts_of_labels, of_outputs
+        from pa_select.two_sites.paired_rows import FEW_PAIRS
+        from pa_select.two_sites.trained import of_outputs
 
     n_pairs, n_classes = first_a.values.shape
     if n_pairs < FEW_PAIRS:
@@ -91,11 +91,7 @@ def run(options: argparse.Namespace, own_process: bool) -> None:
             f"{first_b.name}: expected scores of other measurements, got those of {first_a.name}. "
             "If the objects were measured only once, the expected accuracy says nothing about b."
         )
-    # All models together say most of which object a row is.
     samples = list(zip(*models.values(), strict=True))
-    all_a, all_b = (np.hstack([table.values for table in sample]) for sample in samples[:2])
-    for message in doubts_of_pairing(all_a, all_b, first_a.name, first_b.name):
-        output.warn(message)
     of_a, of_b, of_val = (
         [
             RecordedClassifier(np.arange(n_classes), scores, scores.argmax(axis=1))
@@ -108,7 +104,7 @@ def run(options: argparse.Namespace, own_process: bool) -> None:
     posterior = found.posterior() if len(models) > 1 else None
     expected = found.by_name
     for message in (
-        *doubts_of_labels(expected, first_val.name, options.labels),
+        *found.doubts_of_labels(first_val.name, options.labels),
         *found.doubts_of_scores([val.name for _, _, val in models.values()]),
     ):
         output.warn(message)

@@ -22,6 +22,14 @@ from pa_select.utils.arrays import (
 )
 from pa_select.utils.typing import Array, Ints
 
+# What others save tables as, and how to make a file of it that can be read.
+_OTHER_FORMATS = {
+    ".xlsx": "an xlsx workbook: save it as csv",
+    ".xls": "an xls workbook: save it as csv",
+    ".mat": "a MATLAB file: save the matrix as npy by scipy.io.loadmat and numpy.save, or as csv "
+    "by MATLAB's writematrix",
+}
+
 
 class InputError(Exception):
     """The input cannot be used; the message is one line that names it."""
@@ -225,7 +233,11 @@ def _table(name: str, header: bool | None, labels: bool) -> Table:
             f"{name}: expected pandas, which reads all files but .npy and .npz: pip install "
             '"pa-select[command-line]".'
         ) from error
-    Path(name).stat()  # pandas would fetch what looks like an address
+    path = Path(name)
+    path.stat()  # pandas would fetch what looks like an address
+    other = _OTHER_FORMATS.get(path.suffix.lower())
+    if other:
+        raise InputError(f"{name}: expected a file of npy, npz, csv or parquet, got {other}.")
     if name.endswith(".parquet"):
         frame = pandas.read_parquet(name)
         header = True

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from typing import Any
 
+import skorch
+import torch
 from scipy import stats
 from sklearn import metrics, model_selection
 from sklearn.base import BaseEstimator
+from skorch import callbacks
 
-from pa_select import pairing, shifts
+from pa_select import pairing, shifts, training
 from pa_select.model_selection import rules
 
 
@@ -25,12 +29,8 @@ _OWN = [
     "pa_select.model_selection.pa_search.PARandomizedSearchCV",
     "pa_select.model_selection.pa_search.PASearchCV",
 ]
-# A search holds the rule that chose.
-_RULES = [
-    _name(value)
-    for value in vars(rules).values()
-    if inspect.isclass(value) and value.__module__ == rules.__name__
-]
+# Rules that a search holds as its ``refit``; what is in a partial function must be trusted, too.
+_RULES = ["functools.partial", _name(rules.GuardedSelection), _name(rules._simplest)]
 # Public shifts and pairings. Attacks are not among them: a scorer has no model to attack.
 _SHIFTS_AND_PAIRINGS = [
     _name(value)
@@ -71,3 +71,23 @@ _DISTRIBUTIONS = [
 #: this package's searches, scorers, rules, pairings and shifts; scikit-learn's scorers,
 #: metrics and splitters; and scipy's ``loguniform``, ``uniform`` and ``randint``.
 TRUSTED_TYPES = [*_OWN, *_RULES, *_SHIFTS_AND_PAIRINGS, *_SCORERS, *_SPLITTERS, *_DISTRIBUTIONS]
+
+#: Names of what fitted nets of skorch hold beside these: nets, callbacks, optimisers, losses and
+#: layers, for ``trusted=[*TRUSTED_TYPES, *NET_TYPES]``. skorch keeps weights in a pickle, which
+#: runs the code that is in it. So this list is apart: use it only for files whose origin you know.
+NET_TYPES = [
+    *(
+        _name(value)
+        for room in (skorch, callbacks, torch.optim, torch.nn, training)
+        for value in vars(room).values()
+        if inspect.isclass(value)
+    ),
+    *map(_name, (print, functools.partial, torch.utils.data.DataLoader)),
+    "pa_select.agreement.result.PosteriorAgreement",
+    "pa_select.training.epoch_selector._Epoch",
+    "skorch.dataset.Dataset",
+    "skorch.dataset.ValidSplit",
+    "skorch.setter.optimizer_setter",
+    "skorch.utils._indexing_other",
+    "skorch.utils.to_numpy",
+]

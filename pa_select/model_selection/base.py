@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
@@ -19,10 +19,15 @@ from pa_select.model_selection.candidate_posterior import no_parts
 from pa_select.model_selection.checks import check_given
 from pa_select.model_selection.columns import agreement_columns, score_columns
 from pa_select.model_selection.committee import PACommittee
-from pa_select.model_selection.committee_vote import temperatures, vote_of
+from pa_select.model_selection.committee_vote import (
+    CommitteeVote,
+    Members,
+    calibrated_members,
+    members_of,
+)
 from pa_select.model_selection.comparison import Comparison, compare
 from pa_select.model_selection.data import Given, is_sequence_of_splitters
-from pa_select.model_selection.expected import expected_at_sites, posterior_of
+from pa_select.model_selection.expected import Expected, expected_at_sites, posterior_of
 from pa_select.model_selection.rules import RULES, first_metric, is_certified, rule_of
 from pa_select.model_selection.summary import FittedSearchMixin
 from pa_select.model_selection.work import (
@@ -52,6 +57,7 @@ from pa_select.utils.typing import (
     Estimator,
     Groups,
     HasPairs,
+    Ints,
     Labels,
     PairedRows,
     Prior,
@@ -205,7 +211,7 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
         self.__dict__ |= expected.attributes_of_choice(getattr(self, "best_index_", None))
         if committee is not None:
             self._refit_members(committee, estimator, stacks, comparison, given, callbacks)
-            vote = vote_of(committee, stacks, comparison.scored_rows, comparison.splits, given)
+            vote = self._vote(committee, stacks, comparison, given, expected)
             self.committee_score_ = np.nan if vote is None else vote.mean_score(committee, given)
             self.__dict__ |= expected.attributes_of_committee(vote)
         elif self.refit:
@@ -264,7 +270,7 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
         metric = first_metric(self, table)
         wanted = getattr(self.refit, "metric", None)
         if wanted not in (None, metric):
-            raise ValueError(f"refit: expected the metric of a committee, got {wanted!r}.")
+            raise ValueError(f"metric: expected one like {metric!r}, got {wanted!r}.")
         return table, metric
 
     def _choose(self, table: dict[str, Any], metric: str, comparison: Comparison) -> None:
@@ -308,25 +314,24 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
         callbacks: Callbacks,
     ) -> None:
         """Fit the candidates that remain."""
-        table, metric = self.cv_results_, first_metric(self, self.cv_results_)
+        metric = first_metric(self, self.cv_results_)
         if self.posterior_ is None:
             raise ValueError(
                 f"refit: expected a candidate with a finite {metric!r} in all parts of the data "
                 "with a committee, got none."
             )
         start = time.time()
+        rows = comparison.scored_rows, given.y, given.weight
         committee._gather(
-            self.posterior_,
-            table["params"],
+            self,
             base_estimator,
+            self.posterior_,
+            metric,
             (given.samples[0], given.y_to_fit),
             dict(given.fit_params),
             comparison.splits,
-            metric=metric,
-            scorer=self.scorer_,
-            n_jobs=self.n_jobs,
-            callbacks=callbacks,
-            temperatures=partial(temperatures, stacks, comparison.scored_rows, given),
+            callbacks,
+            lambda members: calibrated_members(members, stacks, *rows),
         )
         self.refit_time_ = time.time() - start
         self.n_fits_ += committee.n_fits_
@@ -335,6 +340,32 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
         self.best_estimator_ = committee
         if hasattr(committee, "feature_names_in_"):
             self.feature_names_in_ = committee.feature_names_in_
+
+    def _vote(
+        self,
+        committee: PACommittee,
+        stacks: Stacks,
+        comparison: Comparison,
+        given: Given,
+        expected: Expected,
+    ) -> CommitteeVote | None:
+        """Return the votes of a committee's fold models; None if a member has no class scores."""
+        table, metric = self.cv_results_, first_metric(self, self.cv_results_)
+
+        def members_without(rows: Ints) -> Members:
+            # Two folds leave none to compare with another one.
+            others = posterior_of(table, metric, comparison, given, expected, rows)
+            return members_of(others or committee.posterior_, committee.min_weight)
+
+        return CommitteeVote.cross_fitted(
+            stacks,
+            committee._members.candidates,
+            comparison.scored_rows,
+            [test for _, test in comparison.splits],
+            given.y,
+            given.weight,
+            members_without,
+        )
 
     def _mapped(self, of_model: Any) -> Any:
         return of_model(self.best_estimator_, self.best_index_)
@@ -361,10 +392,59 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
             scored.refit = first_metric(self, self.cv_results_)
         return float(BaseSearchCV.score(scored, X, y, **params))
 
+    def report(self, path: str | os.PathLike[str] | None = None) -> str | None:
+        """Write a page for readers who do not program: what was chosen, and how sure it is.
+
+        Parameters
+        ----------
+        path : str, path or None, default=None
+            The file of HTML to write, in UTF-8. None: the page is returned.
+
+        Returns
+        -------
+        str or None
+            The page, if no file is written: what to use, the expected score with its range, who
+            votes in a committee, the candidates, and what was warned of. It is self-contained, and
+            runs no script.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If the search is not fitted.
+        ImportError
+            If pandas is not installed.
+        OSError
+            If the file cannot be written.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> from pa_select import PASearchCV
+        >>> search = PASearchCV(DecisionTreeClassifier(random_state=0), {"max_depth": [1, 3]})
+        >>> "with max_depth=3</strong>" in search.fit(*load_wine(return_X_y=True)).report()
+        True
+        """
+        # Imported here: a fit needs no page.
+        from pa_select.model_selection.report import report
+
+        page = report(self)
+        if path is None:
+            return page
+        # Not returned, too: a notebook would show its source.
+        Path(path).write_text(page, encoding="utf-8")
+        return None
+
     def _check_refit_for_multimetric(self, scores: Any) -> None:
         # Of a rule or a committee the first metric is the score, unless it names another one.
         if self.refit is True or (isinstance(self.refit, str) and self.refit not in _WORDS):
             super()._check_refit_for_multimetric(scores)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        # What a rule refuses has no estimator to predict with.
+        return hasattr(self, "cv_results_") and (
+            not self.refit or hasattr(self, "best_estimator_")
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from sklearn.base import is_regressor
@@ -43,7 +43,7 @@ def candidate_posterior(
 
     Parameters
     ----------
-    results : fitted search, dict or array-like of shape (n_pairs, n_candidates)
+    results : fitted search, dict, DataFrame or array-like of shape (n_pairs, n_candidates)
         A fitted search of scikit-learn or of this package, or its ``cv_results_``; of a halving
         search only the candidates of the last round have a weight. Or the scores of every
         candidate on the first part of each pair, summed over the part's rows; larger is better.
@@ -53,9 +53,11 @@ def candidate_posterior(
     splits : iterable of (train, test), default=None
         The splits of the search, in their order: a fold's rows are the weight of its score, and
         only disjoint folds are paired. None: folds of equal size, each row tested once in every
-        repetition, as the search's `cv` says; folds of groups need the splits. A table does not
-        say which rows are tested: without the splits it is taken for a single repetition of
-        k-fold cross-validation, which that of ShuffleSplit or RepeatedKFold is not.
+        repetition, as the search's `cv` says; folds of groups need the splits. A search of
+        scikit-learn does not keep the number of its rows: where folds differ in size, weights
+        differ from those of a `PACommittee`, which knows the sizes, in the fourth digit. A table
+        is taken for a single repetition of k-fold cross-validation, which that of ShuffleSplit or
+        RepeatedKFold is not.
     parts : {"folds", "halves"}, default=None
         "folds": each part is a test fold. "halves": it is half of the test folds of a repetition.
         None: "halves" for a fitted search of regressors, since a few large errors decide which
@@ -109,6 +111,8 @@ def candidate_posterior(
     """
     if parts not in ("folds", "halves", None):
         raise ValueError(f"parts: expected 'folds', 'halves' or None, got {parts!r}.")
+    if hasattr(results, "to_dict") and (metric is None or isinstance(metric, str)):
+        results = cast("Mapping[str, Any]", results.to_dict("list"))  # a DataFrame
     if isinstance(results, Mapping):
         return _of_table(results, metric, splits, parts)
     if hasattr(results, "fit"):

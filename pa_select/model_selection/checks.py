@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state, column_or_1d, indexable
 from sklearn.utils.multiclass import check_classification_targets
 
 from pa_select.model_selection.data import Given, Site, needs_groups
-from pa_select.model_selection.rules import RULES
+from pa_select.model_selection.rules import RULES, check_metric, metrics_of
 from pa_select.scores.class_scores import warn_of_trained_module
 from pa_select.utils.arrays import are_rows, check_column, check_weight, refuse_no_rows, stacked
 from pa_select.utils.estimators import is_instance, unwrapped
@@ -47,6 +47,9 @@ def check_given(
     groups: Any,
 ) -> Given:
     """Check and align what ``fit`` was given."""
+    from pa_select.agreement.inputs.validation import check_prior
+    from pa_select.utils.arrays import resolve_device
+
     of_regressors = is_regressor(search.estimator)
     _check_search(search, environments, views, paired)
     if y is None:
@@ -75,8 +78,6 @@ def check_given(
         if search.cv is not None and not isinstance(search.cv, (int, np.integer)):
             params |= {"groups": for_splitter}
     routed = search._get_routed_params_for_fit(params)
-    weight = params.get("sample_weight")
-    rng = check_random_state(0 if search.random_state is None else search.random_state)
     given = Given(
         samples=[rows],
         y=labels,
@@ -87,14 +88,16 @@ def check_given(
         environments=names,
         n_views=0,
         sites=(),
-        weight=None if weight is None else check_weight(weight, n),
-        seed=int(rng.randint(2**31 - 2)),
+        weight=None if (w := params.get("sample_weight")) is None else check_weight(w, n),
+        seed=int(check_random_state(search.random_state or 0).randint(2**31 - 2)),
         scorer=search._get_scorers()[0],
         error_score=search.error_score,
         fit_params=routed.estimator.fit,
         score_params=routed.scorer.score,
         split_params=routed.splitter.split,
     )
+    check_prior(search.prior, len(given.labels))
+    resolve_device(search.device)
     if views is not None:
         checked = [_check_view(view, rows, n, name) for name, view in _views_by_name(views, n)]
         return replace(given, samples=[rows, *checked], n_views=len(checked))
@@ -121,10 +124,10 @@ def _check_search(search: Search, environments: Any, views: Any, paired: Any) ->
         raise ValueError(f"{names[0]}: expected None with pairing={search.pairing!r}.")
     if callable(search.pairing) and environments is None:
         raise ValueError(f"environments: expected some with pairing={search.pairing!r}, got None.")
-    several = isinstance(scoring, (list, tuple, set, Mapping))
-    metrics = list(scoring) if several else ["score", scoring]
-    own = callable(scoring) and not hasattr(scoring, "_score_func")  # may return several
-    if isinstance(refit, str) and not own and refit not in (*RULES, "committee", *metrics):
+    check_metric(getattr(refit, "metric", None), scoring)
+    metrics = metrics_of(scoring)
+    words = (*RULES, "committee", scoring if isinstance(scoring, str) else "")
+    if isinstance(refit, str) and metrics is not None and refit not in (*words, *metrics):
         raise ValueError(
             f"refit: expected a bool, a rule such as {', '.join(map(repr, RULES))}, 'committee', "
             f"a PACommittee, a metric of several, or a function, got {refit!r}."

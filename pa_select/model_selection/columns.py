@@ -310,6 +310,17 @@ def agreement_columns(
             terms[candidate] = result.terms
             for name, attribute in _COLUMNS.items():
                 columns[name][candidate] = getattr(result, attribute)
+    if comparison.environments is not None and isinstance(prior, str) and prior == "marginal":
+        compared = np.unique(given.y[pairs.object_a]).tolist()
+        if len(compared) == 1:
+            # They are what rounding leaves of 0, and would be compared.
+            for name in ("agreement", "agreement_se", "gap"):
+                columns[name][np.isfinite(columns[name])] = 0.0
+            terms[np.isfinite(terms)] = 0.0
+            warn_caller(
+                "environments: expected rows of several classes to compare, got only rows of "
+                f"class {compared[0]!r}. Their agreement says nothing, and the score decides."
+            )
     failed = [i for i in candidates.tolist() if columns["error"][i]]
     if failed:
         said = f"candidate {failed[0]}: {columns['error'][failed[0]]}"

@@ -17,34 +17,31 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from pa_select.model_selection.candidate_posterior import candidate_posterior, no_parts
-from pa_select.model_selection.committee_checks import (
-    check_classes,
-    check_params,
-    check_some_score,
-    checked_search,
-    posterior_of_models,
-    recorded_models,
-)
-from pa_select.model_selection.committee_fits import fit_members, jobs_of, warn_of_nets
 from pa_select.model_selection.committee_vote import (
     Members,
-    best_of,
-    beta_of,
-    betas_of_members,
-    shares_of_regressors,
+    calibrations,
+    fit_members,
+    members_of,
+    out_of_fold_scores,
     sum_of,
+    towards_best,
     vote,
 )
 from pa_select.model_selection.data import Split, folds_of
-from pa_select.model_selection.evaluation import (
-    ONE_METRIC,
-    metrics_of,
-    params_of_rows,
-    with_parameters,
+from pa_select.model_selection.rules import check_metric, first_metric, metrics_of
+from pa_select.model_selection.work import with_parameters
+from pa_select.scores.candidate_posterior import (
+    CandidatePosterior,
+    pairs_of_parts,
+    posterior_of_models,
 )
-from pa_select.model_selection.rules import first_metric
-from pa_select.scores.candidate_posterior import CandidatePosterior, pairs_of_parts
-from pa_select.scores.precomputed import RecordedRegressor, one_column, taking_classes
+from pa_select.scores.class_scores import warn_of_trained_module
+from pa_select.scores.precomputed import (
+    RecordedClassifier,
+    one_column,
+    recorded_models,
+    taking_classes,
+)
 from pa_select.utils.arrays import check_column, check_scoring_argument, refuse_no_rows
 from pa_select.utils.estimators import SavedWithVersions
 from pa_select.utils.messages import keeps_warnings
@@ -54,6 +51,7 @@ from pa_select.utils.sklearn_private import (
     HasMethods,
     Interval,
     StrOptions,
+    _check_method_params,
     _fit_context,
     _num_samples,
 )
@@ -62,7 +60,6 @@ from pa_select.utils.typing import (
     Estimator,
     Estimators,
     Floats,
-    Ints,
     Labels,
     Rows,
     Scorer,
@@ -76,32 +73,26 @@ def _makes_probabilities(committee: Any) -> bool:
     return bool(is_classifier(committee.search))
 
 
-class PACommittee(
-    SavedWithVersions,
-    CallbackSupport,
-    MetaEstimatorMixin,
-    BaseEstimator,
-):
+class PACommittee(SavedWithVersions, CallbackSupport, MetaEstimatorMixin, BaseEstimator):
     """Keep the candidates of a search that its data cannot tell apart, and let them vote.
 
     A search chooses one candidate, although its rows can seldom tell the best ones apart. The
-    committee keeps them all: their weights are the posterior over the candidates at the
-    inverse temperature at which two parts of the data agree most (`candidate_posterior`).
-    Classifiers vote by their class probabilities, regressors by their predictions.
+    committee keeps them all, with the posterior over the candidates as weights
+    (`candidate_posterior`). Classifiers vote by their class probabilities, regressors by their
+    predictions.
 
     Parameters
     ----------
     search : estimator object
-        A search such as `sklearn.model_selection.GridSearchCV`, RandomizedSearchCV, a halving
-        search or `PASearchCV`, of classifiers or regressors. It is cloned, and fitted as it is.
-        None only for the result of `from_models`, and in ``PASearchCV(refit=PACommittee(...))``.
+        A search such as `sklearn.model_selection.GridSearchCV`, a halving search or `PASearchCV`,
+        of classifiers or regressors. It is cloned, and fitted as it is. None only for the result
+        of `from_models`, and in ``PASearchCV(refit=PACommittee(...))``.
     members : {"refit", "folds"}, default="refit"
         "refit": one model of each remaining candidate, fitted to all rows. "folds": its models of
-        all splits, each fitted to the training rows of its split. Take "folds" for nets: what a
-        net learns depends on its start, and the mean over several fits depends less on it.
+        all splits. Take "folds" for nets: what a net learns depends on its start, and the mean
+        over several fits depends less on it.
     min_weight : float, default=0.1
         Candidates are left out if their weight is less than this share of the largest weight.
-        0 keeps all; 1 keeps those with the largest weight.
     metric : str, default=None
         The metric of a search with several ones that compares the candidates. None: the one of
         the search's `refit`, or the only one.
@@ -125,18 +116,19 @@ class PACommittee(
         regressors in a search of scikit-learn, the best candidate has more: all weights are
         multiplied by 1 - a and it gets a more, where a in [0, 1] minimises the squared error of
         the out-of-fold predictions.
-    betas_ : ndarray of shape (n_estimators,)
-        The inverse temperature at which the class scores of each model fit its out-of-fold rows
-        best (temperature scaling), but no vote is more certain than so many rows can show. nan:
-        the model has no class scores, and votes by its class. Only for classifiers.
+    betas_, biases_ : ndarray of shape (n_estimators,) and (n_estimators, n_classes)
+        The inverse temperature and the biases of the classes at which the class scores of each
+        model fit its out-of-fold rows best, but no vote is more certain than so many rows can
+        show. Biases are 0 with fewer than 40 rows, and of a candidate that remains alone. nan: the
+        model has no class scores, and votes by its class. Only for classifiers.
     classes_ : ndarray of shape (n_classes,)
         The classes. Only for classifiers.
     metric_ : str
         The metric that compares the candidates, as in ``mean_test_<metric>``.
     n_fits_ : int
-        Number of fits of members, beside those of the search. The members of a search of
-        scikit-learn are fitted to every split once more, since the search keeps no out-of-fold
-        predictions; a regressor that remains alone is not.
+        Number of fits of members, beside those of the search. Those of a search of scikit-learn,
+        which keeps no out-of-fold predictions, are fitted to every split once more; a regressor
+        that remains alone is not.
     n_features_in_, feature_names_in_
         As in the members.
     warnings_ : list of str
@@ -149,18 +141,8 @@ class PACommittee(
 
     Notes
     -----
-    A prediction takes as long as those of all members. Where one candidate is clearly the best,
-    it alone remains.
-
-    The mean of several regressors can have a larger error than the best one alone, if that is much
-    better and few rows show it. The out-of-fold predictions show whether this is so, and decide
-    between the committee and the best candidate (see `weights_`).
-
-    References
-    ----------
-    .. [1] J. M. Buhmann, "Information theoretic model validation for clustering", ISIT 2010.
-    .. [2] The thesis "Improved robustness of deep learning models through posterior agreement
-       based model selection", chapter 2 (posteriors over hypotheses).
+    A prediction takes as long as those of all members. The mean of several regressors can have a
+    larger error than the best one alone; the out-of-fold predictions decide this (see `weights_`).
 
     Examples
     --------
@@ -226,24 +208,17 @@ class PACommittee(
         Returns
         -------
         self : object
-            The fitted committee.
 
         Raises
         ------
         TypeError, ValueError
-            Before any fit, if a parameter is wrong, `y` has several labels for a row, or the
-            search's splits have no two disjoint test folds. After the search, if no candidate has
-            a score in every split.
-
-        Warns
-        -----
-        UserWarning
-            If the members are nets that are fitted once.
+            Before any fit, if there is no such search or metric, `y` has several labels for a row,
+            or no two test folds are disjoint. Later, if no candidate has a score in every split.
         """
-        search = checked_search(self.search, self.metric)
+        search = _checked_search(self.search, self.metric)
         refuse_no_rows(X, "X", may_be_dataset=False)
-        if is_classifier(search.estimator):
-            check_classes(y)
+        if is_classifier(search.estimator) and y is not None:
+            check_column(y, _num_samples(y), "y")  # the votes are those for one label of a row
         makes_committees = hasattr(search, "makes_committees")
         callbacks = Callbacks.of_fit(self, 1 if makes_committees else 2, None)
         callbacks.begin(X, y)
@@ -260,8 +235,8 @@ class PACommittee(
     ) -> None:
         """Let the search fit the members, of which it has more to say."""
         metric = self.metric
-        if metric is None and isinstance(search.refit, str) and search.refit != "committee":
-            metric = None if metrics_of(search.scoring) == ONE_METRIC else search.refit
+        if metric is None and search.refit in (metrics_of(search.scoring) or []):
+            metric = search.refit
         # The search has out-of-fold scores and knows its data, so that it makes the committee
         # itself.
         search.set_params(refit=clone(self).set_params(search=None, metric=metric))
@@ -276,9 +251,8 @@ class PACommittee(
         self, search: Any, callbacks: Callbacks, X: Any, y: Any, params: dict[str, Any]
     ) -> None:
         """Fit the search, and then the members."""
-        check_params(search, params)
         X, y = indexable(X, y)
-        params = params_of_rows(X, params)
+        params = _check_method_params(X, params=params)
         routed = search._get_routed_params_for_fit(params)
         splitter = check_cv(search.cv, y, classifier=is_classifier(search.estimator))
         splits = list(splitter.split(X, y, **routed.splitter.split))
@@ -296,70 +270,59 @@ class PACommittee(
         # The splits are not kept with the search, which they would make large.
         search.cv, search._checked_cv_orig = clone(self.search).cv, splitter
         metric = first_metric(search, search.cv_results_) if self.metric is None else self.metric
-        # Said in terms of `scoring`; the posterior would say it of parts.
-        labels = np.asarray(y) if is_classifier(search.estimator) else None
-        groups = routed.splitter.split.get("groups")
-        tests = [test for _, test in splits]
-        check_some_score(search.cv_results_, metric, tests, labels, groups)
         posterior = candidate_posterior(search, metric, splits=splits)
-        self._gather(
-            posterior,
-            search.cv_results_["params"],
-            clone(search.estimator),
-            (X, y),
-            routed.estimator.fit,
-            splits,
-            metric=metric,
-            scorer=search.scorer_,
-            n_jobs=search.n_jobs,
-            callbacks=callbacks,
-        )
+        given = (X, y), routed.estimator.fit, splits, callbacks
+        self._gather(search, clone(search.estimator), posterior, metric, *given)
 
     def _gather(
         self,
-        posterior: CandidatePosterior,
-        params: Sequence[dict[str, Any]],
+        search: Any,
         estimator: Estimator,
+        posterior: CandidatePosterior,
+        metric: str,
         data: tuple[Any, Any],
         fit_params: dict[str, Any],
         splits: Sequence[Split],
-        *,
-        metric: str,
-        scorer: Any,
-        n_jobs: int | None,
         callbacks: Callbacks,
-        temperatures: Callable[[Ints], Floats] | None = None,
+        calibrated: Callable[[Members], Any] | None = None,
     ) -> None:
-        """Fit the candidates that remain; `fit` and searches call this.
+        """Fit the candidates of a search that remain; `fit` and searches call this.
 
-        `params` are those of all candidates, and ``temperatures`` returns the inverse temperatures
-        of some of them, of regressors none. None: each member is fitted to every split, for the
-        temperatures of classifiers and the shares of regressors.
+        ``calibrated`` calibrates members. None: each member is fitted to every split, for the
+        calibration of classifiers and the shares of regressors.
         """
-        X, y = data
-        self.posterior_ = posterior
-        self.scorer_ = scorer[metric] if isinstance(scorer, Mapping) else scorer
-        self.metric_ = metric
-        candidates, shares = self._shares()
+        y, weight = one_column(data[1]), fit_params.get("sample_weight")
+        self.posterior_, self.metric_ = posterior, metric
+        of_many = isinstance(search.scorer_, Mapping)
+        self.scorer_ = search.scorer_[metric] if of_many else search.scorer_
+        candidates, shares, *_ = self._members
         of_classifiers, of_folds = is_classifier(estimator), self.members == "folds"
-        # Searches of this package know the temperatures; regressors of others move shares.
-        asks_for_outputs = of_classifiers and temperatures is None
-        if is_regressor(estimator) and temperatures is None:
-            best = best_of(posterior)
+        # Searches of this package know their out-of-fold scores; regressors of others move shares.
+        predicts = of_classifiers and calibrated is None
+        if is_regressor(estimator) and calibrated is None:
+            summed = posterior.scores_a.sum(axis=0) + posterior.scores_b.sum(axis=0)
+            best = int(np.where(np.isfinite(summed), summed, -np.inf).argmax())
             if best not in candidates:
                 candidates, shares = np.append(candidates, best), np.append(shares, 0.0)
-            asks_for_outputs = len(candidates) > 1
-        models = [with_parameters(estimator, params[i]) for i in candidates.tolist()]
-        if not of_folds:
-            warn_of_nets(models)
-        n_jobs = n_jobs if self.n_jobs is None else self.n_jobs
-        jobs = jobs_of(models, splits, of_folds, asks_for_outputs)
-        self.n_fits_ = len(jobs)
-        models, outputs = fit_members(jobs, X, y, fit_params, n_jobs, self.verbose, callbacks)
-        labels, weight = one_column(y), fit_params.get("sample_weight")
-        if asks_for_outputs and not of_classifiers:
-            position = candidates.tolist().index(best)
-            shares = shares_of_regressors(shares, position, outputs, splits, labels, weight)
+            predicts = len(candidates) > 1
+        params = [search.cv_results_["params"][i] for i in candidates.tolist()]
+        models, outputs, self.n_fits_ = fit_members(
+            [with_parameters(estimator, one) for one in params],
+            splits,
+            of_folds,
+            predicts,
+            data,
+            fit_params,
+            search.n_jobs if self.n_jobs is None else self.n_jobs,
+            self.verbose,
+            callbacks,
+        )
+        rows = np.concatenate(folds_of(splits))
+        weight = None if weight is None else np.asarray(weight, dtype=np.float64)[rows]
+        if predicts and not of_classifiers:
+            predicted = np.array([np.concatenate(of_splits) for of_splits in outputs])
+            best = candidates.tolist().index(best)
+            shares = towards_best(shares, best, predicted, y[rows], weight)
         # All models of a candidate share its weight equally; a regressor may have none left.
         n_models = len(splits) if of_folds else 1
         kept = np.flatnonzero(np.repeat(shares, n_models))
@@ -368,33 +331,26 @@ class PACommittee(
         self.weights_ = np.repeat(shares / n_models, n_models)[kept]
         if of_classifiers:
             # A frozen model may know more classes.
-            known = [getattr(model, "classes_", labels) for model in self.estimators_]
-            self.classes_ = np.unique(np.concatenate([labels, *known]))
-            if temperatures is None:
-                betas = betas_of_members(outputs, splits, labels, self.classes_, weight)
+            known = [getattr(model, "classes_", y) for model in self.estimators_]
+            self.classes_ = np.unique(np.concatenate([y, *known]))
+            if calibrated is None:
+                scores = [out_of_fold_scores(one, self.classes_) for one in outputs]
+                betas, biases = calibrations(scores, y[rows], self.classes_, weight)
             else:
-                betas = temperatures(candidates)
+                *_, betas, biases = calibrated(self._members)
             self.betas_ = np.repeat(betas, n_models)
+            self.biases_ = np.repeat(biases, n_models, axis=0)
         self._keep_features()
-
-    def _shares(self) -> tuple[Ints, Floats]:
-        """Return the candidates that remain, and their shares of the vote."""
-        weights = self.posterior_.weights
-        candidates = np.flatnonzero((weights > 0) & (weights >= self.min_weight * weights.max()))
-        return candidates, weights[candidates] / weights[candidates].sum()
 
     @property
     def _members(self) -> Members:
-        """The candidates that remain, with their shares of the vote and inverse temperatures."""
-        candidates, shares = self._shares()
-        n_models, betas = len(self.estimators_) // len(candidates), getattr(self, "betas_", None)
-        return Members(candidates, shares, None if betas is None else betas[::n_models])
+        """The candidates that remain, and their shares of the vote."""
+        return members_of(self.posterior_, self.min_weight)
 
     def _mapped(self, of_model: Callable[[Any, int], Any]) -> PACommittee:
         """Return the committee with other models, a function of each and its candidate."""
         other = copy(self)
-        members = zip(self.estimators_, self.candidates_.tolist(), strict=True)
-        other.estimators_ = [of_model(model, candidate) for model, candidate in members]
+        other.estimators_ = list(map(of_model, self.estimators_, self.candidates_.tolist()))
         other._keep_features()
         return other
 
@@ -421,7 +377,7 @@ class PACommittee(
             Classifiers of scikit-learn, skorch nets or torch modules; or regressors.
         X : array-like of n rows
             Labelled rows from where the models will be used, at least two, to which no model was
-            fitted.
+            fitted. Their order does not matter.
         y : array-like of shape (n,)
             Their labels.
         scoring : str or callable, default=None
@@ -436,10 +392,9 @@ class PACommittee(
 
         Raises
         ------
-        TypeError
-            If the models are both classifiers and regressors, or not fitted models.
-        ValueError
-            If there are fewer than two rows, no model knows a label, or none has a finite score.
+        TypeError, ValueError
+            If models are not fitted, or of both kinds; if there are fewer than two rows, no model
+            knows a label, or none has a finite score.
 
         Warns
         -----
@@ -448,10 +403,12 @@ class PACommittee(
 
         Notes
         -----
-        The parts are the pairs of five random folds of the rows, in ten repetitions, or halves of
-        these with fewer than 25 rows; for regressors ten random halves and the rest. If a metric
-        is not defined on the rows of a fold, such as the area under the curve without a row of
-        some class, the folds are stratified.
+        The parts are pairs of five random folds of the rows, or halves of these with fewer than 25
+        rows; for regressors random halves. Accuracy, log-loss, the Brier score, R2 and the mean
+        errors of regressors have 10 000 pairs, so that another draw would hardly move a weight by
+        more than 0.02. Other metrics have 500, which leave about 0.05. If a metric is not defined
+        on a fold, such as the area under the curve without a row of some class, the folds are
+        stratified.
 
         Examples
         --------
@@ -475,30 +432,27 @@ class PACommittee(
         if len(labels) < 2:
             raise ValueError(f"X: expected at least two labelled rows, got {len(labels)}.")
         known, outputs = recorded_models(models, X, labels)
-        of_regressors = isinstance(outputs[0], RecordedRegressor)
         scorer = check_scoring(outputs[0], scoring)
-        if not of_regressors:
+        if isinstance(outputs[0], RecordedClassifier):
             committee.classes_ = outputs[0].classes
             scorer = taking_classes(scorer, committee.classes_)
             for one in outputs:
                 one.check_methods(scorer)
-        posterior = posterior_of_models(scorer, outputs, labels)
-        committee.posterior_ = posterior
-        candidates, shares = committee._shares()
-        committee.candidates_, committee.weights_ = candidates, shares
-        committee.estimators_ = [known[i] for i in candidates.tolist()]
+        committee.posterior_ = posterior_of_models(scorer, outputs, labels)
+        committee.candidates_, committee.weights_, *_ = committee._members
+        committee.estimators_ = [known[i] for i in committee.candidates_.tolist()]
         committee.search_, committee.n_fits_, committee.metric_ = None, 0, "score"
         committee.scorer_ = None if scoring is None else scorer
-        if not of_regressors:
-            committee.betas_ = np.array(
-                [beta_of(outputs[i].scores, labels, committee.classes_) for i in candidates]
-            )
+        if hasattr(committee, "classes_"):
+            scores = [outputs[i].scores for i in committee.candidates_]
+            found = calibrations(scores, labels, committee.classes_, None)
+            committee.betas_, committee.biases_ = found
         committee._keep_features()
         return committee
 
     @available_if(_makes_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Rows) -> Floats:
-        """Return the mean of the members' class probabilities, each at its own temperature.
+        """Return the mean of the members' class probabilities, each calibrated by itself.
 
         Parameters
         ----------
@@ -546,9 +500,10 @@ class PACommittee(
         return sum_of(weight * one_column(model.predict(X)) for model, weight in members)
 
     def _votes(self, X: Rows) -> Floats:
-        members = zip(self.estimators_, self.weights_, self.betas_, strict=True)
+        members = zip(self.estimators_, self.weights_, self.betas_, self.biases_, strict=True)
         return sum_of(
-            weight * vote(model, X, beta, self.classes_) for model, weight, beta in members
+            weight * vote(model, X, beta, bias, self.classes_)
+            for model, weight, beta, bias in members
         )
 
     def score(self, X: Rows, y: Labels, sample_weight: Any = None) -> float:
@@ -603,3 +558,23 @@ class PACommittee(
             mapping = MethodMapping().add(caller="fit", callee="fit")
             router.add(search=self.search, method_mapping=mapping)
         return router
+
+
+def _checked_search(search: Any, metric: str | None) -> Any:
+    """Return a clone of a search; refuse what is none, or has another kind of estimator."""
+    # What is asked of a search; its class may be anybody's.
+    if not all(hasattr(search, name) for name in ("estimator", "cv", "refit")):
+        got = "None" if search is None else type(search).__name__
+        got = f"the class {search.__name__}" if isinstance(search, type) else got
+        raise TypeError(
+            f"search: expected a search such as GridSearchCV(estimator, grid), got {got}."
+        )
+    if not (is_classifier(search.estimator) or is_regressor(search.estimator)):
+        raise ValueError(
+            "search: expected a search of classifiers or regressors, got one of "
+            f"{type(search.estimator).__name__}."
+        )
+    check_metric(metric, getattr(search, "scoring", None))
+    warn_of_trained_module(search.estimator)
+    # Cloned, so that the search that was given stays as it is.
+    return clone(search)

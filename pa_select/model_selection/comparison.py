@@ -65,18 +65,19 @@ class Comparison:
         return [test for _, test in self.splits[:: self.n_alike]]
 
     def scores_of_parts(
-        self, table: Mapping[str, Any], metric: str, seed: int
+        self, table: Mapping[str, Any], metric: str, seed: int, folds: Sequence[Ints]
     ) -> tuple[Floats, Floats]:
         """Return what the candidates score on the two parts of each pair of disjoint parts.
 
-        Each has rows of its own and, if models have seen environments that they score, half of
+        `folds` are the test folds, of which empty ones are left out. Each part has rows of its own
+        and, if models have seen environments that they score, half of
         the environments. With views the scores are those on the views.
         """
         if self.environments is None or self.holds_out:
             scores = split_scores_of(table, f"{metric}_views" if self.views else metric)
             of_folds = np.mean([scores[i :: self.n_alike] for i in range(self.n_alike)], axis=0)
-            return scores_of_pairs(of_folds, self.folds, of_regressors=False)
-        names, folds = self.environments, self.folds
+            return scores_of_pairs(of_folds, folds, of_regressors=False)
+        names = self.environments
         distinct = np.unique(names).tolist()
         scores = np.stack([split_scores_of(table, f"{metric}_environment_{x}") for x in distinct])
         counts = [[np.count_nonzero(names[fold] == x) for fold in folds] for x in distinct]
@@ -148,10 +149,6 @@ class Comparison:
         if weight is not None and not self.sites:
             # Roots first: the product of two tiny weights may be 0.
             weights = np.sqrt(weight[object_a]) * np.sqrt(weight[object_b])
-            if not weights.any():
-                raise ValueError(
-                    "sample_weight: expected a pair of two rows of positive weight, got none."
-                )
         return PooledPairs(
             np.concatenate([side(b.split_a, b.sample_a, b.rows_a) for b in blocks]),
             np.concatenate([side(b.split_b, b.sample_b, b.rows_b) for b in blocks]),
@@ -189,6 +186,13 @@ def compare(given: Given, cv: Any, pairing: Any, is_classifier: bool) -> Compari
         made = _of_folds(given, splits, pairing)
     if not made.compared:
         raise ValueError("pairing: expected pairs of the test rows, got none.")
+    weight = given.weight
+    if weight is not None and not given.sites:
+        positive = weight > 0
+        if not any((positive[x.rows_a] & positive[x.rows_b]).any() for x in made.compared):
+            raise ValueError(
+                "sample_weight: expected a pair of two rows of positive weight, got none."
+            )
     return made
 
 
@@ -267,16 +271,10 @@ def _of_environments(given: Given, splits: list[Split], between: Any) -> Compari
             if len(part):
                 of_a, of_b = (int(split_of[side[0]]) for side in both)
                 pairs.append(PairsOfModels(of_a, rows[both[0]], of_b, rows[both[1]]))
-    if not pairs:
+    if not pairs and between is None:
         raise ValueError(
             "environments: expected a class with rows in at least two environments among the "
             "test rows, got none."
-        )
-    compared = np.unique(given.y[np.concatenate([pair.rows_a for pair in pairs])])
-    if len(compared) == 1 < len(given.labels):
-        warn_caller(
-            f"environments: expected rows of several classes to compare, got only rows of class "
-            f"{compared.tolist()[0]!r}. Their agreement says nothing, and the score decides."
         )
     own = "environments" if between is None else between
     return _scored_by_environment(names, Comparison(own, splits, pairs))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -14,7 +14,7 @@ from pa_select.model_selection.data import Given, Site
 from pa_select.model_selection.rules import column, errors_of, new_site_columns, split_scores_of
 from pa_select.scores.candidate_posterior import (
     CandidatePosterior,
-    halves_of,
+    folds_without,
     pairs_of_parts,
     posterior_of_parts,
     scores_of_changes,
@@ -52,30 +52,26 @@ class Expected:
 
         A part is one of `pairs_of_parts` with half of the objects; see `scores_of_changes`.
         """
+        from pa_select.two_sites.engine import changes_of_halves
+
         expected = np.asarray(self.columns[f"expected_{self.metric}"])
         scores = split_scores_of(self.table, self.metric)
-        at_worst, every = self._worst, np.arange(len(expected))
-        n_units = [found.contributions.shape[1] for found in self.found]
+        known = self.candidates
+        worst, every = self._worst[known], np.arange(len(known))
 
-        def at_sites(values: Iterable[Floats]) -> Floats:
-            """Return each candidate's value at its worst site; nan for those without scores."""
-            of_all = np.full((len(self.sites), len(expected)), np.nan)
-            for row, of_known in zip(of_all, values, strict=True):
-                row[self.candidates] = of_known
-            return of_all[at_worst, every]
+        def at_worst(by_site: Sequence[Floats]) -> Floats:
+            """Return each candidate's values, the last axis, at its worst site; nan: unknown."""
+            of_known = np.moveaxis(np.stack(by_site)[worst, ..., every], 0, -1)
+            of_all = np.full((*of_known.shape[:-1], len(expected)), np.nan)
+            of_all[..., known] = of_known
+            return of_all
 
-        believed = at_sites(found.believed for found in self.found)
+        def of_halves(n: int) -> Floats:
+            return at_worst(changes_of_halves(self.found, n, self.given.seed))
+
+        believed = at_worst([found.believed for found in self.found])
         of_rows = believed * (scores - scores.mean(axis=0))
-
-        def of_pairs(masks: Sequence[Mask]) -> Floats:
-            return at_sites(
-                found.change_by(mask) for found, mask in zip(self.found, masks, strict=True)
-            )
-
-        # A part has the same objects at all sites, if the sites share them.
-        by_site = zip(*(halves_of(n, self.given.seed) for n in n_units), strict=True)
-        halves = [[of_pairs(masks) for masks in zip(*both, strict=True)] for both in by_site]
-        return scores_of_changes(folds, expected, of_rows, halves, self.given.of_regressors)
+        return scores_of_changes(folds, expected, of_rows, of_halves, self.given.of_regressors)
 
     @property
     def _worst(self) -> Ints:
@@ -296,14 +292,20 @@ def posterior_of(
     comparison: Comparison,
     given: Given,
     expected: Expected,
+    without: Ints | None = None,
 ) -> CandidatePosterior | None:
-    """Compute the posterior over the candidates; None without disjoint parts, or scores."""
-    if not pairs_of_parts(comparison.folds, given.of_regressors):
+    """Compute the posterior over the candidates; None without disjoint parts, or scores.
+
+    Folds with one of the rows `without` are left out.
+    """
+    folds = folds_without(comparison.folds, without)
+    nobody = expected.sites and not len(expected.candidates)
+    if nobody or not pairs_of_parts(folds, given.of_regressors):
         return None
     if expected.sites:
-        parts = expected.scores_of_parts(comparison.folds)
+        parts = expected.scores_of_parts(folds)
     else:
-        parts = comparison.scores_of_parts(table, metric, given.seed)
+        parts = comparison.scores_of_parts(table, metric, given.seed, folds)
     # A metric may not be defined on any part.
     if not len(parts[0]) or not np.isfinite(parts).all(axis=(0, 1)).any():
         return None

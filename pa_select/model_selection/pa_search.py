@@ -145,8 +145,9 @@ class PASearchCV(BasePASearch):
         `paired` it is the expected score from half of the pairs, at the candidate's worst site.
         None if no two test folds are disjoint, or no candidate has a score in all parts.
     committee_score_ : float
-        The committee's cross-validated score, by the votes of its out-of-fold models; nan if a
-        member has no class scores, or the scorer looks at the features. Only with
+        The committee's cross-validated score, by the votes of its out-of-fold models. It is
+        cross-fitted: the weights and calibrations that vote on a fold are made of the others. nan
+        if a member has no class scores, or the scorer looks at the features. Only with
         ``refit="committee"``.
     certified_choice_ : bool or None
         Whether it is certified that no other eligible candidate has a higher agreement: the upper

@@ -24,6 +24,7 @@ from pa_select.model_selection.summary import (
     table_of_candidates,
     with_error,
 )
+from pa_select.model_selection.work import with_parameters
 from pa_select.utils.html import visible
 from pa_select.utils.typing import Mask, Search
 
@@ -137,8 +138,9 @@ class _Page:
         search = self.search
         if self.chosen is None:
             return "With several metrics and <code>refit=False</code> nothing is chosen."
-        name, of_class = self.names[self.chosen], class_name(search.estimator)
-        # "max_depth=3" alone does not say what was fitted.
+        name = self.names[self.chosen]
+        # "max_depth=3" alone does not say what was fitted; the model itself may be a parameter.
+        of_class = class_name(with_parameters(search.estimator, search.best_params_))
         name = name if name.startswith(of_class) else f"{of_class} with {name}"
         name = f"<strong>{escape(name)}</strong>"
         if self.committee is None:

@@ -39,6 +39,21 @@ def cv_results_of(search: Search, name: str = "search") -> dict[str, Any]:
     return table
 
 
+def metrics_of(scoring: Any) -> list[str] | None:
+    """Return the names of a search's metrics; None if only the results of a function tell."""
+    if isinstance(scoring, (list, tuple, set, Mapping)):
+        return list(scoring)
+    # A scorer that `make_scorer` made returns a number; a function may return several.
+    return None if callable(scoring) and not hasattr(scoring, "_score_func") else ["score"]
+
+
+def check_metric(metric: str | None, scoring: Any) -> None:
+    """Refuse the metric of a committee that its search does not have."""
+    known = metrics_of(scoring)
+    if known is not None and metric not in [None, *known]:
+        raise ValueError(f"metric: expected one of {known}, got {metric!r}.")
+
+
 def first_metric(search: Search, table: Table) -> str:
     """Return the metric of ``refit``, or else the first metric."""
     # A committee says which metric compares its candidates.
@@ -106,17 +121,17 @@ def new_site_columns(
     return {} if ends is None else dict(zip(new_site_names(metric), ends, strict=True))
 
 
-def first(eligible: Mask, *keys: Floats, table: Table, tie: float = 0.0) -> int:
+def first(eligible: Mask, *keys: Floats, table: Table, within: float = 0.0) -> int:
     """Return the best of the eligible candidates by the first key; the others decide ties.
 
-    Values of the first key tie if they differ by no more than `tie`, and those of all keys if they
+    Values of the first key tie if they differ by at most `within`, and those of all keys if they
     differ by rounding. The parameters decide the last ties, not the order of the grid.
     """
     left = np.flatnonzero(eligible)
     for number, key in enumerate(keys):
         values = np.nan_to_num(np.asarray(key, dtype=np.float64)[left], nan=-np.inf)
         best = values.max()
-        near = np.isclose(values, best, rtol=1e-9, atol=0.0 if number else tie)
+        near = np.isclose(values, best, rtol=1e-9, atol=0.0 if number else within)
         left = left[near | (values == best)]
     params = table.get("params", [{}] * len(eligible))
     return int(min(left, key=lambda i: repr(sorted(params[i].items(), key=str))))
@@ -135,9 +150,10 @@ def _finite(table: Table, score: str, decides: str) -> Mask:
     """Return who has a score, and a value of what decides; an error if nobody has."""
     known: Mask = np.isfinite(column(table, score)) & np.isfinite(column(table, decides))
     if not known.any():
+        names = " and ".join(map(repr, dict.fromkeys((score, decides))))
         raise ValueError(
-            f"cv_results: expected a candidate with a finite {score!r} and {decides!r} in every "
-            f"split, got none. {_first_error(table)}error_score='raise' shows the reason."
+            f"cv_results: expected a candidate with a finite {names} in every split, got none. "
+            f"{_first_error(table)}error_score='raise' shows the reason."
         )
     return known
 
@@ -175,10 +191,10 @@ class BestOf(BaseEstimator):
     def __call__(self, table: Table) -> int:
         """Return the chosen candidate, and warn if it is no better than chance."""
         keys = [column(table, name) for name in dict.fromkeys((self.decides, self.score))]
-        tie = _TIE if self.decides == "agreement" else 0.0
+        within = _TIE if self.decides == "agreement" else 0.0
         # The first of equal scores, as in GridSearchCV.
         of_ties = {} if self.decides == self.score else table
-        chosen = first(self.eligible(table), *keys, table=of_ties, tie=tie)
+        chosen = first(self.eligible(table), *keys, table=of_ties, within=within)
         if not self._above_chance(table)[chosen]:
             warn_caller(
                 f"The chosen candidate may be no better than chance: its {self.score!r} is not "
@@ -274,7 +290,7 @@ class GuardedSelection(BaseEstimator):
         eligible = self.eligible(cv_results)
         if eligible.any():
             agreement = column(cv_results, self.agreement)
-            return first(eligible, agreement, *others, table=cv_results, tie=_TIE)
+            return first(eligible, agreement, *others, table=cv_results, within=_TIE)
         warn_caller(
             f"No candidate is within {self.n_se:g} standard errors of the best {self.score!r} and "
             f"{ABOVE_CHANCE} above chance, with a finite {self.agreement!r}: the {self.score!r} "

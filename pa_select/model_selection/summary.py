@@ -1,11 +1,9 @@
-"""A fitted search in few columns, and what it is asked: compare, plan pairs, summary, report."""
+"""A fitted search in few columns, and what it is asked: compare, plan pairs, summary."""
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -167,7 +165,10 @@ def columns_that_decide(
     shown |= {
         f"{words}{at_home}": (score + metric, f"se_test_{metric}"),
         f"{words} on the views": (f"{score}{metric}_views", f"se_test_{metric}_views"),
-        f"{words} in the worst environment": (f"{score}{metric}_worst_environment", ""),
+        f"{words} in the worst environment": (
+            f"{score}{metric}_worst_environment",
+            f"se_test_{metric}_worst_environment",
+        ),
         f"{words} at a new site (worse end)": (at_new_site, ""),
     }
     if expected not in cv_results:  # with pairs the agreement is shown only if it decides
@@ -207,9 +208,10 @@ def _longest(values: Floats) -> float:
 
 
 def _text(values: Floats, errors: Floats | None, candidate: int, where: Array | None) -> str:
+    text = with_error(values[candidate], np.nan if errors is None else errors[candidate])
     if where is not None and np.isfinite(values[candidate]):
-        return f"{values[candidate]:.3f} ({where[candidate]})"
-    return with_error(values[candidate], np.nan if errors is None else errors[candidate])
+        return f"{text} ({where[candidate]})"
+    return text
 
 
 def in_digits(value: float, error: float = np.nan) -> str:
@@ -422,45 +424,3 @@ class FittedSearchMixin:
         columns["index"] = np.arange(len(order))
         names = candidate_names(table["params"], self.estimator)
         return pandas.DataFrame(columns, index=pandas.Index(names, name="candidate")).iloc[order]
-
-    def report(self, path: str | os.PathLike[str] | None = None) -> str | None:
-        """Write a page for readers who do not program: what was chosen, and how sure it is.
-
-        Parameters
-        ----------
-        path : str, path or None, default=None
-            The file of HTML to write, in UTF-8. None: the page is returned.
-
-        Returns
-        -------
-        str or None
-            The page, if no file is written: what to use, the expected score with its range, who
-            votes in a committee, the candidates, and what was warned of. It is self-contained, and
-            runs no script.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            If the search is not fitted.
-        ImportError
-            If pandas is not installed.
-        OSError
-            If the file cannot be written.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_wine
-        >>> from sklearn.tree import DecisionTreeClassifier
-        >>> from pa_select import PASearchCV
-        >>> search = PASearchCV(DecisionTreeClassifier(random_state=0), {"max_depth": [1, 3]})
-        >>> "with max_depth=3</strong>" in search.fit(*load_wine(return_X_y=True)).report()
-        True
-        """
-        from pa_select.model_selection.report import report
-
-        page = report(self)
-        if path is None:
-            return page
-        # Not returned, too: a notebook would show its source.
-        Path(path).write_text(page, encoding="utf-8")
-        return None

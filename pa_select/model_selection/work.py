@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from traceback import format_exc
 from typing import Any
 
@@ -13,14 +13,14 @@ import joblib
 import numpy as np
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.parallel import delayed
 from sklearn.utils.validation import check_memory
 
 from pa_select._version import __version__
 from pa_select.model_selection.data import SAMPLE_X, Extra, Given, Split, Task
 from pa_select.scores.class_scores import comparable_scores
 from pa_select.scores.precomputed import Predictions, RecordedRegressor, predictions
-from pa_select.utils.messages import named_error, warn_caller
+from pa_select.utils.messages import named_error, parallel, warn_caller
 from pa_select.utils.sklearn_private import (
     Callbacks,
     _check_method_params,
@@ -29,7 +29,7 @@ from pa_select.utils.sklearn_private import (
     _safe_split,
     _score,
 )
-from pa_select.utils.typing import Array, Estimator
+from pa_select.utils.typing import Array, Estimator, Ints
 
 # This many constant predictions, of the most frequent classes, are scored.
 _CONSTANTS = 3
@@ -55,9 +55,11 @@ class Outcome:
 
     @property
     def error(self) -> str:
-        """What went wrong, in one line; empty if nothing did."""
+        """What went wrong, the first line of the error; empty if nothing did."""
         text = self.fit_error or self.score_error or ""
-        return text.strip().rpartition("\n")[2]
+        lines = text.rpartition("Traceback (most recent call last):\n")[2].splitlines()
+        # The lines of code are indented; an error may have several lines.
+        return next((line for line in lines if line[:1].strip()), "")
 
 
 def evaluate(
@@ -117,25 +119,6 @@ def evaluate(
             outcomes.append(outcome)
     part.end()
     return [outcomes[i : i + n] for i in range(0, n_fits, n)]
-
-
-def parallel(jobs: Iterable[Any], **options: Any) -> Iterable[Any]:
-    """Start jobs, and return their results in order, each as soon as it is there if possible.
-
-    scikit-learn sends all warning filters to the workers. One of torch's is for a class of its
-    own, so that each worker would import torch to read it, which takes seconds.
-    """
-    with warnings.catch_warnings():
-        warnings.filters = [
-            kept
-            for kept in warnings.filters
-            if getattr(kept[2], "__module__", "").split(".")[0] != "torch"
-        ]
-        try:
-            results: Iterable[Any] = Parallel(**options, return_as="generator")(jobs)
-        except ValueError:
-            results = Parallel(**options)(jobs)  # some backends cannot make a generator
-        return results
 
 
 def _kept(key: str, given: Given, arguments: dict[str, Any]) -> Outcome:
@@ -244,25 +227,30 @@ def chance_scores(splits: Sequence[Split], given: Given) -> list[list[Any]]:
     for scorer in given.scorers.values():
         if not (hasattr(scorer, "_score_func") or isinstance(scorer, _PassthroughScorer)):
             X = given.samples[SAMPLE_X]
-    weight = given.fit_params.get("sample_weight")
-    weights = {} if weight is None else {"sample_weight": weight}
-    blind = replace(given, samples=[X], y_to_fit=given.y, fit_params=weights, error_score=np.nan)
     labels, counts = np.unique(given.y, return_counts=True)
-    # As Python's own values, since the dummies take no bool of numpy.
-    frequent = labels[np.argsort(-counts, kind="stable")[:_CONSTANTS]].tolist()
+    frequent = labels[np.argsort(-counts, kind="stable")[:_CONSTANTS]]
     dummies: list[Any] = [DummyClassifier(strategy="prior")]
-    dummies += [DummyClassifier(strategy="constant", constant=label) for label in frequent]
+    # In lists, since a dummy takes no bool and no float as it is.
+    dummies += [DummyClassifier(strategy="constant", constant=[label]) for label in frequent]
     if given.of_regressors:
         # The best constants for the squared and for the absolute error.
         dummies = [DummyRegressor(strategy=constant) for constant in ("mean", "median")]
-    tasks = [Task(*split) for split in splits]
+    weight = given.fit_params.get("sample_weight")
+
+    def score(dummy: Any, train: Ints, test: Ints) -> Any:
+        of_train = None if weight is None else np.asarray(weight)[train]
+        try:
+            dummy.fit(np.zeros((len(train), 1)), given.y[train], of_train)
+        except ValueError:  # no training row has the constant class
+            return np.nan
+        rows, y = _safe_split(dummy, X, given.y, test, train)
+        params = _check_method_params(given.samples[SAMPLE_X], given.score_params, test)
+        return _score(dummy, rows, y, given.scorer, params, np.nan)
+
     with warnings.catch_warnings():
         # A metric that is not defined for constant predictions warns each time.
         warnings.simplefilter("ignore")
-        return [
-            [fit_and_score_split(dummy, None, task, blind).test_scores for task in tasks]
-            for dummy in dummies
-        ]
+        return [[score(dummy, *split) for split in splits] for dummy in dummies]
 
 
 def warn_of_missing_scores(outcomes: Sequence[Sequence[Outcome]]) -> None:

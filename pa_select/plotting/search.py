@@ -16,6 +16,7 @@ from pa_select.model_selection.rules import (
     errors_of,
     first_metric,
     new_site_names,
+    rule_of,
 )
 from pa_select.model_selection.summary import LEAST_NATS, candidate_names, metric_in_words
 from pa_select.plotting.axes import (
@@ -145,9 +146,11 @@ class PASearchDisplay(Display):
         pyplot()
         table = cv_results_of(result, "result")
         metric, name = first_metric(result, table), decides(result)
-        scoring, of_score = getattr(result, "scoring", None), metric
-        if hasattr(result.refit, "decides"):  # a rule of the user
-            of_score = getattr(result.refit, "score", metric)
+        scoring = getattr(result, "scoring", None)
+        options = {"sites": "disagreement" in table, "views": f"{_MEAN}{metric}_views" in table}
+        named = f"{_MEAN}{result.refit}" in table
+        rule = rule_of(result.refit, metric, may_be_rule=not named, **options)
+        of_score = getattr(rule, "score", metric)  # a function may look at no score
         expected = f"expected_{metric}"
         if name == expected or is_regressor(result.estimator):
             name, value_name = expected, f"expected {metric_in_words(metric, scoring)}"

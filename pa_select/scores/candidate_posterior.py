@@ -11,15 +11,26 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import UndefinedMetricWarning
-from sklearn.model_selection import KFold, StratifiedKFold
 
-from pa_select.scores.precomputed import row_numbers
+from pa_select.scores.means_of_rows import means_of_folds, values_of_rows
+from pa_select.scores.precomputed import (
+    RecordedRegressor,
+    content_of,
+    content_order,
+    row_numbers,
+)
+from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Array, Floats, Ints, Mask, Scorer
 
-# Few labelled rows are divided into so many folds, so many times.
-_FOLDS, _REPETITIONS = 5, 10
-# Sites, paired objects, or the folds of a repetition are halved so many times.
-_HALVINGS = 10
+# Few labelled rows are divided into so many folds, again and again until there are so many pairs.
+_FOLDS = 5
+_FEW_PAIRS, _SEVERAL_PAIRS, _MANY_PAIRS = 100, 500, 10_000
+# The folds of a repetition are halved so many times at most, and sites so many times.
+_HALVINGS, _HALVINGS_OF_SITES = 10, 130
+# Each pair of parts has so many halvings of the paired objects of its own, and all of them have so
+# many together: with fewer the weights of few candidates would depend on which ones are drawn.
+# Many candidates have small weights, and so many scores are enough.
+_FEWEST_HALVINGS, _MOST_IN_ALL, _MOST_SCORES = 10, 5_000, 200_000
 # Folds of fewer rows than this in the mean are joined to halves.
 _FEWEST_ROWS = 5
 # Scores of a part that differ by no more than this, relative to the larger one, are equal: sums
@@ -164,20 +175,29 @@ def repetitions_of(folds: Sequence[Ints]) -> list[list[int]]:
     return repetitions
 
 
+def folds_without(folds: Sequence[Ints], rows: Ints | None) -> list[Ints]:
+    """Return test folds, empty ones in place of those with some of the rows."""
+    if rows is None:
+        return list(folds)
+    return [fold[:0] if np.isin(fold, rows).any() else fold for fold in folds]
+
+
 def pairs_of_parts(
     folds: Sequence[Ints], of_regressors: bool, parts: str | None = None
 ) -> list[tuple[Part, Part]]:
     """Return the folds of both parts of each pair, all of one repetition.
 
-    Parts are single folds. They are the halves of a repetition where single folds contradict each
-    other by chance: those of few rows, and those of regressors, whose few large errors decide
-    which one is best. Or they are the `parts` that are asked for, "folds" or "halves".
+    Parts are single folds, of which empty ones are left out. They are the halves of a repetition
+    where single folds contradict each other by chance: those of few rows, and those of regressors,
+    whose few large errors decide which one is best. Or they are the `parts` that are asked for,
+    "folds" or "halves".
     """
-    are_few = sum(map(len, folds)) < _FEWEST_ROWS * len(folds)
+    are_few = sum(map(len, folds)) < _FEWEST_ROWS * sum(len(fold) > 0 for fold in folds)
     if parts is None:
         parts = "halves" if of_regressors or are_few else "folds"
     pairs = _halves_of_repetition if parts == "halves" else _pairs_of_folds
-    return [pair for repetition in repetitions_of(folds) for pair in pairs(repetition)]
+    repetitions = [[i for i in one if len(folds[i])] for one in repetitions_of(folds)]
+    return [pair for repetition in repetitions for pair in pairs(repetition)]
 
 
 def _pairs_of_folds(repetition: Sequence[int]) -> list[tuple[Part, Part]]:
@@ -185,17 +205,12 @@ def _pairs_of_folds(repetition: Sequence[int]) -> list[tuple[Part, Part]]:
 
 
 def _halves_of_repetition(repetition: Sequence[int]) -> list[tuple[Part, Part]]:
-    """Return all divisions of the folds into halves, or as many at random if these are fewer."""
+    """Return all divisions of the folds into halves, or some at random if these are many."""
     numbers, n = np.array(repetition), len(repetition)
     if n < 2:
         return []
-    n_halvings = comb(n, n // 2) // (2 if n % 2 == 0 else 1)  # even numbers have each one twice
-    if n_halvings > _HALVINGS:
-        masks = [half for half, _ in halves_of(n, seed=0)]
-    else:
-        halves = islice(combinations(range(n), n // 2), n_halvings)
-        masks = [np.isin(np.arange(n), half) for half in halves]
-    return [(tuple(numbers[mask].tolist()), tuple(numbers[~mask].tolist())) for mask in masks]
+    halves = halves_of(n, 0, _HALVINGS)
+    return [(tuple(numbers[a].tolist()), tuple(numbers[b].tolist())) for a, b in halves]
 
 
 def scores_of_pairs(
@@ -217,10 +232,15 @@ def _of_parts(a: Floats, b: Floats, pairs: Sequence[tuple[Part, Part]]) -> tuple
     )
 
 
-def halves_of(n: int, seed: int) -> list[tuple[Mask, Mask]]:
-    """Return random halves of n things and the other halves; the same for the same n and seed."""
-    rng = np.random.default_rng(seed)
-    halves = [rng.permutation(n) < n // 2 for _ in range(_HALVINGS)]
+def halves_of(n: int, seed: int, most: int = _HALVINGS_OF_SITES) -> list[tuple[Mask, Mask]]:
+    """Return all halves of n things with the other halves, or some at random if these are many."""
+    n_halvings = comb(n, n // 2) // (2 if n % 2 == 0 else 1)  # even numbers have each one twice
+    if n_halvings > most:
+        rng = np.random.default_rng(seed)
+        halves = [rng.permutation(n) < n // 2 for _ in range(most)]
+    else:
+        first = islice(combinations(range(n), n // 2), n_halvings)
+        halves = [np.isin(np.arange(n), half) for half in first]
     return [(half, ~half) for half in halves]
 
 
@@ -232,12 +252,16 @@ def scores_of_halves(
 ) -> tuple[Floats, Floats]:
     """Return the scores on pairs of parts that share neither rows nor what is halved.
 
-    Each part is one of `pairs_of_parts` with one half of something else, such as sites or paired
-    objects; ``score`` takes a half, and returns the scores of all candidates on all folds, summed
-    over their rows. `halves` are pairs of disjoint halves.
+    Each part is one of `pairs_of_parts` with one half of something else, such as sites; ``score``
+    takes a half, and returns the scores of all candidates on all folds, summed
+    over their rows. `halves` are pairs of disjoint halves, each of which is once that of the first
+    parts.
     """
     pairs = pairs_of_parts(folds, of_regressors)
-    both = [_of_parts(score(half), score(other), pairs) for half, other in halves]
+    both = []
+    for half, other in halves:
+        one, two = score(half), score(other)
+        both += [_of_parts(one, two, pairs), _of_parts(two, one, pairs)]
     a, b = (np.concatenate(side) for side in zip(*both, strict=True))
     return a, b
 
@@ -246,35 +270,54 @@ def scores_of_changes(
     folds: Sequence[Ints],
     expected: Floats,
     of_rows: Floats,
-    halves: Iterable[Sequence[Floats]],
+    of_halves: Callable[[int], Floats],
     of_regressors: bool,
 ) -> tuple[Floats, Floats]:
     """Return the expected scores from parts of the labelled rows with halves of the pairs.
 
     A part's expected score is that of all data, plus what its rows and its pairs change in it, to
     first order. `of_rows` has what the rows of each fold change, (n_folds, n_candidates), and
-    `halves` what the pairs of two disjoint halves do.
+    ``of_halves(n)`` what the pairs of n random halves change, and those of the other halves,
+    (2, n, n_candidates). No two parts have the same halves.
     """
+    pairs = pairs_of_parts(folds, of_regressors)
     sizes = np.array([len(fold) for fold in folds], dtype=np.float64)[:, None]
-    return scores_of_halves(
-        folds, halves, lambda of_half: sizes * (expected + of_rows + of_half), of_regressors
-    )
+    # The number of rows is one more column.
+    of_folds = np.concatenate([sizes * (expected + of_rows), sizes], axis=1)
+    a, b = _of_parts(of_folds, of_folds, pairs)
+    # A few large errors of regressors decide about a half.
+    n_in_all = (1 + of_regressors) * _MOST_IN_ALL
+    n_in_all = min(n_in_all, _MOST_SCORES // max(expected.size, 1))
+    n_times = max(_FEWEST_HALVINGS, n_in_all // max(len(pairs), 1))
+    a, b = (np.tile(side, (n_times, 1)) for side in (a, b))
+    of_a, of_b = of_halves(len(a))
+    return a[:, :-1] + a[:, -1:] * of_a, b[:, :-1] + b[:, -1:] * of_b
 
 
 def scores_on_random_folds(
-    scorer: Scorer, outputs: Sequence[Any], y: Array, of_regressors: bool
+    scorer: Scorer,
+    outputs: Sequence[Any],
+    y: Array,
+    of_regressors: bool,
+    n_pairs: int = _FEW_PAIRS,
 ) -> tuple[list[Ints], Floats]:
     """Return random folds of labelled rows, and what recorded models score, (n_folds, n_models).
 
-    If a metric is not defined on the classes of some fold, the folds are stratified. Where it is
-    still not defined, scores are nan.
+    There are so many repetitions that they make at least `n_pairs` pairs of folds. Folds are drawn
+    by what is known of the rows, so that the order of these does not matter. If a metric is not
+    defined on the classes of some fold, the folds are stratified. Where it is still not defined,
+    scores are nan.
     """
-    folds = random_folds(len(y), of_regressors)
+    counts, codes = np.unique(y, return_inverse=True, return_counts=True)[:0:-1]
+    order = content_order(
+        (y if of_regressors else codes).astype(np.float64), *map(content_of, outputs)
+    )
+    folds = random_folds([order], 2 if of_regressors else min(_FOLDS, len(y)), n_pairs)
     by_fold, error = _scores_of_folds(scorer, outputs, y, folds)
-    counts = np.unique(y, return_counts=True)[1]
     if not of_regressors and np.isnan(by_fold).all(axis=1).any() and counts.max() > 1:
         # All classes are in every fold, but for those of a single row.
-        folds = _repeated(StratifiedKFold, int(np.clip(counts.min(), 2, _FOLDS)), y)
+        by_class = [order[codes[order] == code] for code in range(len(counts))]
+        folds = random_folds(by_class, int(np.clip(counts.min(), 2, _FOLDS)), n_pairs)
         by_fold, error = _scores_of_folds(scorer, outputs, y, folds)
     if error is not None and np.isnan(by_fold).all():
         raise ValueError(
@@ -284,26 +327,61 @@ def scores_on_random_folds(
     return folds, by_fold
 
 
-def random_folds(n: int, of_regressors: bool) -> list[Ints]:
-    """Return random folds of n rows, in several repetitions; of regressors they are halves."""
-    return _repeated(KFold, 2 if of_regressors else min(_FOLDS, n), np.empty(n))
+def posterior_of_models(scorer: Scorer, outputs: Sequence[Any], y: Array) -> CandidatePosterior:
+    """Return the posterior over recorded models, by random parts of the labelled rows.
+
+    Where a formula has the scores, there are so many parts that the draw moves no weight by more
+    than about 0.01. Other metrics are called for each fold, so there are fewer.
+    """
+    of_regressors = isinstance(outputs[0], RecordedRegressor)
+    has_formula = values_of_rows(scorer, outputs[0], y) is not None
+    n_pairs = _MANY_PAIRS if has_formula else _SEVERAL_PAIRS
+    folds, by_fold = scores_on_random_folds(scorer, outputs, y, of_regressors, n_pairs)
+    # All repetitions are divided alike.
+    n_folds = len(repetitions_of(folds[: _FOLDS + 1])[0])
+    sizes = np.array([len(fold) for fold in folds], dtype=np.float64)[:, None]
+    summed = (by_fold * sizes).reshape(-1, n_folds, len(outputs))
+    pairs = pairs_of_parts(folds[:n_folds], of_regressors)
+    a, b = (
+        np.concatenate([summed[:, list(part)].sum(axis=1) for part in side])
+        for side in zip(*pairs, strict=True)
+    )
+    # A metric may not be defined on the few rows of a part, whatever the model.
+    defined = np.isfinite(a).any(axis=1) & np.isfinite(b).any(axis=1)
+    if not defined.any() or not np.isfinite([a[defined], b[defined]]).all(axis=(0, 1)).any():
+        raise ValueError(
+            "scoring: expected a metric that is finite for a model on all parts of the "
+            f"{len(y)} labelled rows, got none; give more rows, or another metric."
+        )
+    if not defined.all():
+        warn_caller(
+            f"scoring: expected a metric that is defined on all parts of the {len(y)} labelled "
+            f"rows, got one that is not on {np.sum(~defined)} of {len(defined)} pairs of parts, "
+            "which are left out."
+        )
+    return posterior_of_parts(a[defined], b[defined])
 
 
-def _repeated(splitter: Callable[..., Any], n_folds: int, y: Array) -> list[Ints]:
-    """Return the test rows of the folds of several repetitions."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "The least populated class", UserWarning)
-        return [
-            test
-            for seed in range(_REPETITIONS)
-            for _, test in splitter(n_folds, shuffle=True, random_state=seed).split(y, y)
-        ]
+def random_folds(blocks: Sequence[Ints], n_folds: int, n_pairs: int) -> list[Ints]:
+    """Return random folds of the rows of some blocks, so that they make so many pairs.
+
+    The rows of each block, such as those of a class, are spread evenly over the folds of a
+    repetition.
+    """
+    rows, rng = np.concatenate(blocks), np.random.default_rng(0)
+    folds = np.tile(np.arange(len(rows)) % n_folds, (-(-n_pairs // comb(n_folds, 2)), 1))
+    ends = np.cumsum([len(block) for block in blocks])[:-1]
+    by_block = [rng.permuted(block, axis=1) for block in np.split(folds, ends, axis=1)]
+    return [rows[of_one == fold] for of_one in np.hstack(by_block) for fold in range(n_folds)]
 
 
 def _scores_of_folds(
     scorer: Scorer, outputs: Sequence[Any], y: Array, folds: Sequence[Ints]
 ) -> tuple[Floats, Exception | None]:
     """Return the scores; nan, with the last error, where the metric is not defined."""
+    known = means_of_folds(scorer, outputs, y, folds)
+    if known is not None:
+        return known, None
     by_fold, raised = np.full((len(folds), len(outputs)), np.nan), None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UndefinedMetricWarning)

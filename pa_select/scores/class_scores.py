@@ -372,13 +372,15 @@ def align_classes(scores: Array, classes: Array, all_classes: Array) -> Array:
     return aligned
 
 
-def calibrated(scores: Floats, beta: float) -> Floats:
-    """Return posteriors at an inverse temperature, (n, n_classes)."""
+def calibrated(scores: Floats, beta: float, bias: Floats | float = 0.0) -> Floats:
+    """Return posteriors at an inverse temperature, with a bias of each class, (n, n_classes)."""
     below = np.asarray(scores, dtype=np.float64)
     below = below - below.max(axis=1, keepdims=True)
     with np.errstate(over="ignore", invalid="ignore"):
-        odds = np.exp(beta * below)
-    odds[np.isnan(odds)] = 1.0  # 0 * inf: a top class at inf, or one of score -inf at 0
+        logits = beta * below
+        logits[np.isnan(logits)] = 0.0  # 0 * inf: a top class at inf, or one of score -inf at 0
+        logits += bias
+        odds = np.exp(logits - logits.max(axis=1, keepdims=True))
     posterior: Floats = odds / odds.sum(axis=1, keepdims=True)
     return posterior
 

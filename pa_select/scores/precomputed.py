@@ -10,14 +10,15 @@ from typing import Any, NamedTuple, Protocol, Self, cast
 
 import numpy as np
 from scipy.special import softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_regressor
 from sklearn.metrics import brier_score_loss, log_loss
 from sklearn.utils.metaestimators import available_if
 
 from pa_select.scores.class_scores import align_classes, class_scores
 from pa_select.utils.arrays import as_matrix, as_numpy, check_values, look_like_probabilities
-from pa_select.utils.estimators import is_instance, unwrapped
-from pa_select.utils.typing import Array, Floats, Ints, Predictor, Rows, Scorer
+from pa_select.utils.estimators import is_instance, named_estimators, unwrapped
+from pa_select.utils.messages import warn_caller
+from pa_select.utils.typing import Array, Estimators, Floats, Ints, Predictor, Rows, Scorer
 
 #: What metrics may look at besides the predicted classes.
 METHODS = ("decision_function", "predict_proba")
@@ -25,6 +26,9 @@ METHODS = ("decision_function", "predict_proba")
 _LOSSES = (log_loss, brier_score_loss)
 # Sums of probabilities in half precision miss 1 by less.
 _ROUNDED = 0.01
+# Numbers that are sorted are rounded to so many digits: equal rows may be predicted in different
+# batches, and their predictions then differ by rounding.
+_DIGITS = 9
 
 
 class _KnownPredictions(BaseEstimator):
@@ -233,6 +237,19 @@ class RecordedRegressor(RegressorMixin, _KnownPredictions):
         return cls(predicted)
 
 
+def content_order(*content: Floats) -> Ints:
+    """Return the order of objects by what is known of them, whatever the order they come in.
+
+    `content` are arrays of shape (n,) or (n, n_columns); objects with the same content are
+    interchangeable.
+    """
+    columns = np.nan_to_num(np.column_stack(content), posinf=0.0, neginf=0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scale = 10.0 ** (_DIGITS - np.floor(np.log10(np.abs(columns).max(axis=0, initial=0))))
+    rounded = np.round(columns * np.where(np.isfinite(scale), scale, 1.0))
+    return np.lexsort(rounded.T)
+
+
 def joined(
     models: Sequence[RecordedClassifier] | Sequence[RecordedRegressor],
 ) -> RecordedClassifier | RecordedRegressor:
@@ -245,6 +262,50 @@ def joined(
     probabilities = [model.probabilities for model in models if model.probabilities is not None]
     of_all = np.concatenate(probabilities) if len(probabilities) == len(models) else None
     return replace(first, scores=scores, predicted=predicted, probabilities=of_all)
+
+
+def recorded_models(models: Estimators, X: Rows, y: Array) -> tuple[list[Any], list[Any]]:
+    """Return trained models, and what they predict for X; classifiers with all classes."""
+    try:
+        known = list(named_estimators(models).values())
+        regress = {hasattr(one, "__sklearn_tags__") and is_regressor(one) for one in known}
+        # Votes and means do not mix.
+        if len(regress) > 1:
+            raise TypeError("models: expected either classifiers or regressors, got both.")
+        if regress == {True}:
+            return known, [RecordedRegressor.of(one, X) for one in known]
+        outputs = [RecordedClassifier.of(one, X) for one in known]
+    except (TypeError, ValueError) as error:
+        argument, colon, rest = str(error).partition(":")
+        if argument not in ("estimator", "estimators"):
+            raise
+        raise type(error)(f"models{colon}{rest}") from error
+    # Models may have been trained on some of the classes each.
+    classes = {label for one in outputs for label in one.classes.tolist()}
+    try:
+        sorted(classes)
+    except TypeError as error:
+        raise TypeError(f"models: expected classes of one type ({error}).") from error
+    strange = [label for label in y.tolist() if label not in classes]
+    some = f"y: expected classes that a model knows, such as {min(classes)!r}"
+    if len(strange) == len(y):
+        raise ValueError(f"{some}, got {strange[0]!r}, and no label that one knows.")
+    if strange:
+        warn_caller(
+            f"{some}, got others such as {strange[0]!r} in {len(strange)} of {len(y)} rows, "
+            "which no model predicts."
+        )
+    of_all = np.unique(np.concatenate([y, *(one.classes for one in outputs)]))
+    return known, [one.with_classes(of_all) for one in outputs]
+
+
+def content_of(model: RecordedClassifier | RecordedRegressor) -> Floats:
+    """Return all numbers that are known of the rows of a recorded model."""
+    if isinstance(model, RecordedRegressor):
+        return model.predicted
+    codes = np.unique(model.predicted, return_inverse=True)[1]
+    probabilities = [] if model.probabilities is None else [model.probabilities]
+    return np.column_stack([model.scores, codes, *probabilities])
 
 
 class OutputsOfSplit(Protocol):

@@ -79,7 +79,7 @@ class EpochSelector:
         `update` was given none.
     concerns : tuple of str
         Reasons to doubt the epoch kept: it predicts hardly more than one class, or its
-        agreement is saturated or 0. Empty if there are none.
+        agreement is 0. Empty if there are none.
     should_stop : bool
         Whether `patience` is exhausted.
     last : PosteriorAgreement
@@ -430,23 +430,18 @@ def _concerns(
     """Return reasons to doubt an epoch."""
     predicted = torch.cat([x.argmax(1).flatten() for x in (a, b)])
     share = float(torch.bincount(predicted).max()) / len(predicted)
-    # The surest reason comes first: a constant module is also saturated, or at 0.
+    # The surest reason comes first: the agreement of a constant module is also 0.
     if share >= _ONE_CLASS:
         return (
             f"The module of epoch {number} predicts one class for {share:.0%} of the rows. Its "
             "predictions agree because they hardly vary.",
         )
-    if result.agreement_rate > 1 - 1e-9:
-        return (
-            f"The agreement of epoch {number} is saturated: the predictions of all pairs agree. "
-            "Other such epochs differ by the shares of the predicted classes alone. The "
-            "environments may be too similar.",
-        )
     if result.score <= TIE_TOL:
         return (
             f"The agreement of epoch {number} is 0: the predictions for the two rows of a pair "
             "agree no more than by chance. Either the rows of the environments are not in the "
-            "same order, or the module fails in one of the environments.",
+            "same order (without objects in common use pairing='label'), or the module fails in "
+            "one of the environments.",
         )
     return ()
 

@@ -123,7 +123,8 @@ def _rows(
         if lengths[0] != lengths[1]:
             raise ValueError(
                 f"environments: expected as many rows in each with pairing='identity', got "
-                f"{lengths[0]} in environment {i} and {lengths[1]} in environment {j}."
+                f"{lengths[0]} in environment {i} and {lengths[1]} in environment {j}; without "
+                "objects in common give (X, y) of each and pairing='label'."
             )
         return np.arange(lengths[0]), np.arange(lengths[0])
     if isinstance(pairing, str) and pairing == "label":

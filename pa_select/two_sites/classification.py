@@ -38,13 +38,21 @@ _LEAST = 1e-12
 # So many of the labelled rows are expected to have a label that says nothing of the scores. More
 # helps where labels or scores have tails, and costs a little with few rows of a good model.
 _LAPSES = 0.1
+# Sums that differ by no more than this, relative to them, are equal.
+_ROUNDING = 1e-12
 # So many times farther below the highest score than scores usually are is far.
 _FAR = 10.0
 # The standard deviation of the offset along the classes' mean scores.
 _SPREAD_OF_OFFSETS = 10.0
+# That of the slope, for scores that vary by 1: it matters only where large ones are as good.
+_SPREAD_OF_SLOPES = 1000.0
 # Scores that rank classes the wrong way have a slope below 0. This one, for scores of size 1, is
 # that of scores which are wrong for every row, where the likelihood has no maximum.
 _LEAST_SLOPE = -30.0
+# At this share of a usual inverse temperature all classes are about equally probable.
+_LOWEST = 1e-9
+# Biases of fewer rows cost more than they gain.
+_FEWEST_FOR_BIASES = 40
 # Inverse temperatures between which maxima are looked for, for scores of size 1.
 _BETAS = np.append(1e-12, np.logspace(-3, 3, 11))
 # Stands for the classifier when a scorer is made from its name.
@@ -391,7 +399,9 @@ def beta_and_bias(
     impossible = np.where(finite, 0.0, -np.inf)
     is_label = columns[:, None] == np.arange(n_classes)
     lapse = _LAPSES / len(columns)
-    tightness = mean @ mean / _SPREAD_OF_OFFSETS**2
+    of_slope = np.mean(np.square(np.maximum(away, -_FAR))) / _SPREAD_OF_SLOPES**2
+    of_offset = mean @ mean / _SPREAD_OF_OFFSETS**2
+    prior = np.array([of_slope, of_offset, *np.ones(n_classes)])
 
     def loss(x: Floats) -> tuple[float, Floats]:
         """Return minus the logarithm of the posterior probability, and its gradient."""
@@ -400,9 +410,28 @@ def beta_and_bias(
         either = p + lapse / n_classes
         pull = (weight * p / either)[:, None] * (np.exp(log_p) - is_label)
         of_class = pull.sum(axis=0)
-        gradient = [np.vdot(pull, away), of_class @ mean + tightness * x[1], *(of_class + x[2:])]
-        value = (tightness * x[1] ** 2 + x[2:] @ x[2:]) / 2 - weight @ np.log(either)
-        return float(value), np.array(gradient)
+        gradient = np.array([np.vdot(pull, away), of_class @ mean, *of_class])
+        value = (prior @ np.square(x)) / 2 - weight @ np.log(either)
+        return float(value), gradient + prior * x
+
+    def hessian(x: Floats) -> Floats:
+        """Return the second derivatives of the loss."""
+        p = softmax(x[0] * away + x[1] * mean + x[2:] + impossible, axis=1)
+        of_label = (1 - lapse) * p[is_label]
+        either = of_label + lapse / n_classes
+        pull = weight * of_label / either
+        moved, shown = np.stack([away, np.broadcast_to(mean, away.shape)]), pull[:, None] * p
+        cross = np.einsum("aik,ik->ak", moved, shown)
+        total = np.block(
+            [
+                [np.einsum("aik,bik,ik->ab", moved, moved, shown), cross],
+                [cross.T, np.diag(shown.sum(axis=0))],
+            ]
+        )
+        for of_class, factor in ((p, pull), (p - is_label, pull * lapse / n_classes / either)):
+            sums = np.hstack([np.einsum("aik,ik->ia", moved, of_class), of_class])
+            total -= sums.T @ (factor[:, None] * sums)
+        return total + np.diag(prior)
 
     # Without lapses the loss is convex. With them it may have several minima.
     shares = np.log1p(np.bincount(columns, weight, minlength=n_classes))
@@ -411,11 +440,72 @@ def beta_and_bias(
     starts = [free] if beta == np.inf else [[beta * unit, beta * unit * length, *bias], free]
     start = min(map(np.array, starts), key=lambda x: loss(x)[0])
     bounds = [(_LEAST_SLOPE, None)] + [(None, None)] * (n_classes + 1)
-    options = {"maxiter": 1000, "ftol": 1e-14, "gtol": 1e-6}
+    options = {"maxiter": 1000, "ftol": 1e-10, "gtol": 1e-4}
     x = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
+    if x[0] > _LEAST_SLOPE:
+        x = _at_minimum(loss, hessian, x)
     if beta == np.inf:
         return beta, x[2:]
     return float(x[0] / unit), (x[1] - x[0] * length) * mean + x[2:]
+
+
+def _at_minimum(
+    loss: Callable[[Floats], tuple[float, Floats]], hessian: Callable[[Floats], Floats], x: Floats
+) -> Floats:
+    """Take Newton steps while the gradient gets smaller: rows in any order have one minimum."""
+    value, gradient = loss(x)
+    while True:
+        nearer = x - np.linalg.lstsq(hessian(x), gradient)[0]
+        lower, smaller = loss(nearer)
+        is_lower = lower <= value + _ROUNDING * abs(value)
+        if not (is_lower and np.abs(smaller).max() < np.abs(gradient).max()):
+            return x
+        x, value, gradient = nearer, lower, smaller
+
+
+def doubting_calibration(
+    scores: Floats, columns: Index, weight: Floats | None = None, alone: bool = False
+) -> tuple[float, Floats]:
+    """Return an inverse temperature and biases that are no more certain than the rows can show.
+
+    With one more row whose label says nothing, the mean probability of the best class is at most
+    1 - (1 - 1 / n_classes) / (n + 1) after n rows without an error. Otherwise the posteriors of a
+    model without an error would be 0 or 1. A member of a committee that is `alone` has no biases,
+    so that it predicts what it predicts without a committee; nor have those with fewer than forty
+    rows, or whose scores rank the classes the wrong way. `columns` and `weight` are as in
+    `beta_and_bias`.
+    """
+    scores = np.asarray(scores, dtype=np.float64)
+    n, n_classes = len(scores) if weight is None else np.count_nonzero(weight), scores.shape[1]
+    beta = -1.0
+    if n >= _FEWEST_FOR_BIASES and not alone:
+        beta, bias = beta_and_bias(scores, columns, weight)
+    if beta < 0 or beta == np.inf:
+        beta, bias = calibrating_beta(scores, columns, weight), np.zeros(n_classes)
+    if beta == 0:
+        return beta, bias
+    unit = beta
+    if beta == np.inf:
+        known = scores[np.isfinite(scores).all(axis=1)]
+        unit = 1 / (float(np.ptp(known)) if known.size and np.ptp(known) else 1.0)
+    logits = unit * (scores - scores.max(axis=1, keepdims=True)) + bias
+    logits -= logits.max(axis=1, keepdims=True)
+    # Rows whose best classes tie are in doubt at any temperature.
+    tied = 1 / (logits == 0).sum(axis=1)
+    doubt = (1 - 1 / n_classes) / (1 + n)
+
+    def too_sure(share: float) -> float:
+        best = calibrated(logits, share).max(axis=1)
+        return doubt - float(np.average(tied - best, weights=weight))
+
+    least, most = _LOWEST / max(1.0, -float(logits[np.isfinite(logits)].min())), 1.0
+    # Scores of -inf leave no doubt at any temperature.
+    if (beta < np.inf and too_sure(1.0) <= 0) or too_sure(least) >= 0:
+        return beta, bias
+    while too_sure(most) < 0:
+        most *= 2
+    share = float(brentq(too_sure, least, most, xtol=1e-300, rtol=1e-14))
+    return share * unit, share * bias
 
 
 def _log_posterior(scores: Floats, beta: float) -> Floats:

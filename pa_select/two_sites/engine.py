@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 # Candidates within so many standard errors of the best score are the most accurate ones, and
 # within so many they may be chosen: others may have any misfit.
 N_SE_OF_NEAR, N_SE_OF_CHOICE = 2.0, 4.0
+# More pairs than this are halved in random parts of several.
+_MOST_HALVED = 1000
+_DIVISIONS = 1000
 #: The sample of the labelled rows.
 LABELLED = 0
 
@@ -88,14 +91,17 @@ class SiteExpectation(NamedTuple):
     #: The weight of each model's score on labelled rows in its shrunk score.
     believed: Floats
     #: What each unit of the pairs contributes to the expected score of the metric that decides,
-    #: (n_models, n_units); nan for a model without one.
+    #: (n_models, n_units), and to the score on the rows of the first site; nan for a model
+    #: without one.
     contributions: Floats
+    of_first_site: Floats
     #: By how much that metric is expected to change; without units if it has failed.
     changes: list[ScoreOfUnits]
 
-    def change_by(self, units: Mask) -> Floats:
-        """Return what changes in the expected scores if only some units are known."""
-        return self.contributions[:, units].sum(axis=1) * (len(units) / max(units.sum(), 1))
+    def has_pairs_of(self, other: SiteExpectation) -> bool:
+        """Whether the same objects were measured at two sites."""
+        one, two = self.of_first_site, other.of_first_site
+        return one.shape == two.shape and np.allclose(one, two, atol=1e-9, equal_nan=True)
 
 
 class Engine:
@@ -185,17 +191,22 @@ class Engine:
             name: shrunk_scores(*self.validation[name], *levels[name]) for name in self.scorers
         }
         believed = shrunk[self.metric].believed
-        units = [
-            (1 - share) * level + of_model[self.metric][0].units.contributions
-            for share, level, of_model in zip(believed, of_levels, changes, strict=True)
-        ]
-        contributions = np.full((n, max(map(len, units), default=0)), np.nan)
-        for model, of_model in enumerate(units):
-            if len(of_model):  # the metric of a model may have failed
-                contributions[model] = of_model
-        totals = self._totals(shrunk, changes)
         of_metric = [of_model[self.metric][0].units for of_model in changes]
-        return SiteExpectation(totals | columns, shares, believed, contributions, of_metric)
+        of_first_site = np.full((n, max(map(len, of_levels), default=0)), np.nan)
+        of_changes = of_first_site.copy()
+        for model, of_level in enumerate(of_levels):
+            if len(of_level):  # the metric of a model may have failed
+                of_first_site[model] = of_level
+                of_changes[model] = of_metric[model].contributions
+        contributions = of_changes + (1 - believed[:, None]) * of_first_site
+        return SiteExpectation(
+            self._totals(shrunk, changes) | columns,
+            shares,
+            believed,
+            contributions,
+            of_first_site,
+            of_metric,
+        )
 
     def differences(self, at_sites: Sequence[SiteExpectation], sites: Ints) -> Differences:
         """Return the differences between expected scores, of each model at one of the sites."""
@@ -423,6 +434,34 @@ def expected_scores(
 
     found = [ScoreOfUnits.by_leaving_out(partial(score_of, side), part) for side in pairs]
     return [one._replace(widening=factor) for one in found]
+
+
+def changes_of_halves(at_sites: Sequence[SiteExpectation], n: int, seed: int) -> list[Floats]:
+    """Return what changes in expected scores if only half of the pairs are known, at each site.
+
+    That of n random halves, and of the other halves, (2, n, n_models). They are drawn by what the
+    pairs contribute, whatever their order. Sites that share the objects share the halves.
+    """
+    found = []
+    for site in at_sites:
+        rng = np.random.default_rng(seed)
+        alike = [one.contributions for one in at_sites if site.has_pairs_of(one)]
+        part = parts_of(*(rows.T for rows in alike), n_parts=_MOST_HALVED, seed=seed)
+        n_parts = int(part.max(initial=-1)) + 1
+        by_part = np.zeros((n_parts, len(site.contributions)))
+        np.add.at(by_part, part, site.contributions.T)
+        # Of every two parts one is in the half, after some random divisions of all into twos: each
+        # needs one random bit.
+        size = n_parts // 2
+        order = rng.permuted(np.tile(np.arange(n_parts), (_DIVISIONS, 1)), axis=1)
+        one, other = by_part[order[:, :size]], by_part[order[:, size : 2 * size]]
+        bits = rng.integers(2, size=(_DIVISIONS, -(-n // _DIVISIONS), size), dtype=np.int8)
+        sums = (bits @ (one - other) + other.sum(axis=1)[:, None]).reshape(-1, by_part.shape[1])
+        sums = sums[:n] * (n_parts / max(size, 1))
+        rest = (by_part.sum(axis=0) * n_parts - size * sums) / max(n_parts - size, 1)
+        changes = [sums, rest]
+        found.append(np.array(changes))
+    return found
 
 
 def near_best(score: Floats, error: Floats, among: Mask, n_se: float = N_SE_OF_NEAR) -> Mask:

@@ -20,13 +20,13 @@ from pa_select.two_sites.paired_rows import (
     aligned_by_index,
     aligned_pairs,
     check_pairs,
-    warn_of_pairs,
+    warn_of_few,
 )
+from pa_select.two_sites.regression import Regression
 from pa_select.two_sites.site_adapter import SiteAdapter, cross_adapted
 from pa_select.two_sites.trained import (
     ExpectedScore,
     doubt_of_few_labels,
-    doubts_of_labels,
     estimates,
 )
 from pa_select.utils.arrays import (
@@ -104,9 +104,9 @@ def expected_score(
         metric must take sample weights. None: the metric of the fitted search or searches, if
         they have a single one; else the accuracy, or R2 for regressors.
     adapter : None, "ridge" or estimator, default=None
-        If given, the model predicts the rows of b after a regression has mapped them to
-        rows of a, as `SiteAdapter` does. The regressions are cross-fitted: no row is mapped by
-        one that has seen it. The rows of b may then have other columns.
+        If given, the model predicts the rows of b after a regression, or a transformer, has
+        mapped them to rows of a, as `SiteAdapter` does. They are cross-fitted: no row is mapped
+        by one that has seen it. The rows of b may then have other columns.
     reference : {"ensemble", "self"} or fitted estimator, default="ensemble"
         The posteriors (or predictions) that replace the labels: the mean over the most accurate
         estimators (within two standard errors of the best score), each estimator's own, or the
@@ -117,10 +117,12 @@ def expected_score(
         The standard error and the interval then do not assume that rows of one group are
         independent, and use Student's t for few groups.
     pair_groups : array-like of shape (n,), default=None
-        The object of each pair, if objects have several, such as the image of each pixel. None:
-        every pair is an object of its own. Then equal rows of X_a are refused if they are those of
-        more than a tenth of the objects, but for tables of few discrete values, in which half of
-        the columns tell fewer rows apart than all columns do. Class scores may be equal.
+        The object of each pair, if objects have several, such as the image of each pixel. Standard
+        error and interval then are those of objects, with Student's t for few of them, and hold
+        less often for losses (:doc:`/paired`). None: every pair is an object of its own. Then
+        equal rows of X_a are refused if they are those of more than a tenth of the objects, but
+        for tables of few discrete values, in which half of the columns tell fewer rows apart than
+        all columns do. Class scores may be equal.
 
     Returns
     -------
@@ -143,10 +145,11 @@ def expected_score(
     Warns
     -----
     UserWarning
-        If there are fewer than 20 pairs, the two rows of a pair resemble each other no more than
-        rows paired at random, labelled rows have a class that an estimator lacks (they count as
-        missed), scores of labels are -inf, or an estimator predicts all labelled rows correctly,
-        predicts them no better than chance, or starts with a `SiteAdapter`.
+        If there are fewer than 20 pairs, the two rows of a pair (not class scores) resemble each
+        other no more than rows paired at random, labelled rows have a class that an estimator
+        lacks (they count as missed), scores of labels are -inf, or an estimator predicts all
+        labelled rows correctly (by its class scores for a metric of scores), predicts them no
+        better than chance, or starts with a `SiteAdapter`.
 
     See Also
     --------
@@ -174,9 +177,9 @@ def expected_score(
     predict for the rows of a, as `PASearchCV` does. The standard error includes how wrong the
     posteriors are on labelled rows. With ``reference="self"`` nothing is shrunk.
 
-    No number depends on the order of the rows. The standard errors use the delta method for
-    metrics of predicted classes, log-loss, Brier score, area under the curve and the usual
-    regression errors. For other metrics twenty parts of the rows are left out in turn
+    No number depends on the order of the rows or of the pairs. The standard errors use the delta
+    method for metrics of predicted classes, log-loss, Brier score, area under the curve and the
+    usual regression errors. For other metrics twenty parts of the rows are left out in turn
     (jackknife). Metrics of predicted classes get two pseudo-pairs, of which half a pair becomes
     right and half a pair becomes wrong ([6]_), and two successes and two failures on labelled
     rows. Errors of other metrics are multiplied for the quantile of Student's t.
@@ -242,7 +245,7 @@ def expected_score(
         warnings,
         pair_groups=pair_groups,
     )
-    for message in [*warnings, *doubts_of_labels(expected, "X_val", "y_val")]:
+    for message in warnings:
         warn_caller(message)
     _warn_of_adapters(estimators)
     several = isinstance(estimators, (Mapping, list, tuple))
@@ -318,9 +321,12 @@ def _of_class_scores(
     expected = estimates(
         model, *rows, scoring, groups=groups, warnings=warnings, pair_groups=pair_groups
     )
-    for message in [*warnings, *doubts_of_labels(expected, "X_val", "y_val")]:
+    for message in warnings:
         warn_caller(message)
-    warn_of_pairs(a, b, "rows", groups=pair_groups)
+    if pair_groups is None:
+        warn_of_few(len(a), "rows")
+    else:
+        warn_of_few(len(np.unique(pair_groups)), "objects")
     (one,) = expected.values()
     return one
 
@@ -476,7 +482,8 @@ def expected_scorer(
     # A wrong name, or wrong pairs, would make every fold of a search fail.
     check_scoring_argument(scoring)
     if isinstance(scoring, str):
-        Classification().check_scorer(get_scorer(scoring), np.arange(3))
+        for task in (Regression(), Classification()):
+            task.check_scorer(get_scorer(scoring), np.arange(3))
     check_pairs(X_a, X_b, adapter=adapter)
     scorer = ExpectedScorer(X_a, X_b, scoring, adapter)
     scorer._rows()  # once, and not in every process of a search

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,14 +17,19 @@ from sklearn.utils.validation import _num_samples
 from pa_select.utils.arrays import as_numpy, check_column, is_slice_dataset, shape_of, stacked
 from pa_select.utils.frames import check_columns, look_up, named_like
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.typing import Adapter, Floats, Groups, Rows
+from pa_select.utils.typing import Adapter, Floats, Groups, Ints, Rows
 
 #: Fewer pairs give an estimate that says little.
 FEW_PAIRS = 20
 # Rows of a Dataset that have more numbers are not read into memory.
 _MOST_NUMBERS = 10**8
-# Objects whose distances are compared, and random orders that they are compared with.
-_MOST_COMPARED, _ORDERS = 150, 999
+# Objects that are compared, random orders that they are compared with, and the share of these that
+# look as well paired by chance.
+_MOST_COMPARED, _ORDERS, _BY_CHANCE = 150, 199, 0.02
+# There are so many rows for each principal component that is compared, and so many components.
+_ROWS_OF_EACH, _MOST_COMPONENTS = 5, 10
+# Components that vary less than this, relative to the first one, are rounding.
+_ROUNDING = 1e-9
 # The comparison squares numbers; larger ones have no square.
 _LARGEST = 1e100
 # What is possible if the instruments have different columns.
@@ -49,32 +55,22 @@ def check_pairs(
     `groups` has the object of each pair, if there are several of one.
     """
     X_a, X_b = aligned_pairs(X_a, X_b, name_a, name_b, adapter, groups)
-    warn_of_pairs(X_a, X_b, "pairs", name_a, name_b, groups)
+    some_a, some_b = X_a, X_b
+    if groups is not None:
+        # A random pair of each object: the first pixels of images may all be alike.
+        order = np.random.default_rng(0).permutation(_num_samples(X_a))
+        codes = check_column(groups, len(order), "pair_groups")[order]
+        rows = order[np.unique(codes, return_index=True)[1]]
+        some_a, some_b = _safe_indexing(X_a, rows), _safe_indexing(X_b, rows)
+    for message in doubts_of_pairing(some_a, some_b, name_a, name_b):
+        warn_caller(message)
+    what = "pairs" if groups is None else "objects"
+    warn_of_few(_num_samples(some_a), what, name_a, name_b)
     return X_a, X_b
 
 
-def warn_of_pairs(
-    X_a: Rows,
-    X_b: Rows,
-    what: str,
-    name_a: str = "X_a",
-    name_b: str = "X_b",
-    groups: Groups = None,
-) -> None:
-    """Warn of pairs in different orders, or so few that the expected score says little.
-
-    Of the objects in `groups`, which have several pairs, one pair each is looked at, a random one:
-    the first pixels of images may all be alike.
-    """
-    n = _num_samples(X_a)
-    if groups is not None:
-        order = np.random.default_rng(0).permutation(n)
-        codes = check_column(groups, n, "pair_groups")[order]
-        rows = order[np.unique(codes, return_index=True)[1]]
-        X_a, X_b = _safe_indexing(X_a, rows), _safe_indexing(X_b, rows)
-        n, what = len(rows), "objects"
-    for message in doubts_of_pairing(X_a, X_b, name_a, name_b):
-        warn_caller(message)
+def warn_of_few(n: int, what: str, name_a: str = "X_a", name_b: str = "X_b") -> None:
+    """Warn of so few pairs that the expected score says little."""
     if n < FEW_PAIRS:
         warn_caller(
             f"{name_a} and {name_b}: expected at least {FEW_PAIRS} {what}, got {n}. The expected "
@@ -185,27 +181,45 @@ def doubts_of_pairing(X_a: Rows, X_b: Rows, name_a: str, name_b: str) -> list[st
 
 
 def _resemble_pairwise(a: Floats, b: Floats) -> bool:
-    """Whether row i of both looks like the same object, more than in all of many random orders.
+    """Whether row i of both looks like the same object, more than in most random orders.
 
     Row i should be like its partner, in the units of each site's columns, if these are as many.
-    And objects that are far apart at one site should be far apart at the other one, whatever the
-    sites measure (Mantel test): columns may differ in their units, or nearly constant ones may
-    only be noise. A random order passes one of the three tests in three of a thousand cases.
+    Objects that are far apart at one site should be far apart at the other one, whatever the sites
+    measure (Mantel test): columns may differ in their units, or nearly constant ones may only be
+    noise. And what varies at one site should predict what varies at the other one, however little
+    of it does: offsets of spectra may vary more than what tells objects apart. A random order
+    passes one of these four tests in up to eight of a hundred cases.
     """
     n, rng = len(a), np.random.default_rng(1)
     orders = [rng.permutation(n) for _ in range(_ORDERS)]
+
+    def is_rare(statistic: Callable[[Ints], float]) -> bool:
+        value = statistic(np.arange(n))
+        return sum(statistic(order) >= value for order in orders) < _BY_CHANCE * (_ORDERS + 1)
+
     scaled = _scaled(a), _scaled(b)
     if a.shape == b.shape:
         alike = scaled[0] @ scaled[1].T
-        if np.trace(alike) > max(float(alike[np.arange(n), order].sum()) for order in orders):
+        if is_rare(lambda order: float(alike[np.arange(n), order].sum())):
             return True
     for here, there in ((a, b), scaled):
         here, there = (rankdata(squareform(pdist(rows))).reshape(n, n) for rows in (here, there))
-        here -= here.mean()
-        by_chance = [float((here * there[np.ix_(order, order)]).sum()) for order in orders]
-        if float((here * there).sum()) > max(by_chance):
+        if is_rare(partial(_alike_distances, here - here.mean(), there)):
             return True
-    return False
+    one, other = map(_components, scaled)
+    return is_rare(lambda order: float(np.square(one.T @ other[order]).sum()))
+
+
+def _alike_distances(here: Floats, there: Floats, order: Ints) -> float:
+    return float((here * there[np.ix_(order, order)]).sum())
+
+
+def _components(rows: Floats) -> Floats:
+    """Return the first principal components, each of which varies as much as the others."""
+    components, sizes, _ = np.linalg.svd(rows, full_matrices=False)
+    varies = np.flatnonzero(sizes > _ROUNDING * sizes[0])
+    found: Floats = components[:, varies[: min(len(rows) // _ROWS_OF_EACH, _MOST_COMPONENTS)]]
+    return found
 
 
 def _scaled(rows: Floats) -> Floats:

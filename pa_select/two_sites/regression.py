@@ -63,11 +63,18 @@ class Regression:
         self._lowest = lowest
 
     def scorer(self, scoring: str | Scorer | None, y: Array) -> Scorer:
-        """Make a scorer."""
-        return check_scoring(_ANY, "r2" if scoring is None else scoring)
+        """Make a scorer, and check that its metric is no maximum."""
+        scorer = check_scoring(_ANY, "r2" if scoring is None else scoring)
+        self.check_scorer(scorer, y)
+        return scorer
 
-    def check_scorer(self, *_: Any) -> None:
-        """Refuse none: every value of a target counts once, so no metric needs weights."""
+    def check_scorer(self, scorer: Scorer, y: Array) -> None:
+        """Refuse a maximum; no metric needs weights, since every value of a target counts once."""
+        if "max_error" in repr(scorer):
+            raise ValueError(
+                "scoring: expected a metric that does not grow with the number of rows, such as "
+                f"'neg_root_mean_squared_error', got {scorer!r}."
+            )
 
     def score(self, scorer: Scorer, model: RecordedRegressor, y: Array) -> float:
         """Score a regressor on labelled rows."""

@@ -11,7 +11,7 @@ from scipy.special import ndtri, stdtrit
 from scipy.stats import beta
 from sklearn.base import is_classifier
 
-from pa_select.scores.precomputed import joined, row_numbers
+from pa_select.scores.precomputed import content_order, joined, row_numbers
 from pa_select.utils.p_values import LEVEL_TOLD_APART
 from pa_select.utils.sklearn_private import _PassthroughScorer
 from pa_select.utils.typing import Array, Floats, Ints, Mask, Scorer
@@ -21,9 +21,6 @@ Task: TypeAlias = Any
 Outputs: TypeAlias = Sequence[Any]
 # The standard error of a metric without a formula leaves out so many parts, one at a time.
 _PARTS = 20
-# Numbers that are sorted are rounded to so many digits: equal rows may be predicted in different
-# batches, and their predictions then differ by rounding.
-_DIGITS = 9
 # Both tails of a 95 % interval.
 _TAILS = np.array([0.025, 0.975])
 # Sums of rates that differ by no more than this are equal.
@@ -113,8 +110,9 @@ class ScoreOfUnits(NamedTuple):
     doubles. The units are objects, or parts of them that were left out in turn, which differ from
     model to model (`of_parts`). For metrics of predicted classes, `step` is the root mean square,
     over wrong classes, of what a unit adds to the sum of all units if its prediction becomes
-    right; 1 for the accuracy. Errors of few groups are multiplied (`widening`), so that plus and
-    minus 1.96 of them are the interval of Student's t.
+    right; 1 for the accuracy. Units may be groups of `n_rows` objects; 0: they are not. Errors of
+    few groups are multiplied (`widening`), so that plus and minus 1.96 of them are the interval of
+    Student's t.
     """
 
     score: float
@@ -122,11 +120,12 @@ class ScoreOfUnits(NamedTuple):
     step: float = 0.0
     of_parts: bool = False
     widening: float = 1.0
+    n_rows: int = 0
 
     @classmethod
     def mean_of(cls, scores: Sequence[ScoreOfUnits]) -> ScoreOfUnits:
         """Return the mean of scores of the same units."""
-        values, contributions, steps, of_parts, _ = zip(*scores, strict=True)
+        values, contributions, steps, of_parts, *_ = zip(*scores, strict=True)
         means = float(np.mean(values)), np.mean(contributions, axis=0), float(np.mean(steps))
         return cls(*means, any(of_parts))
 
@@ -163,8 +162,9 @@ class ScoreOfUnits(NamedTuple):
         """Return the score with groups of its units as its units."""
         codes = group_codes(groups)
         by_group: Floats = np.bincount(codes, self.contributions).astype(np.float64)
-        factor = widening(len(by_group), len(codes))
-        return self._replace(contributions=by_group, widening=factor)
+        n = len(codes)
+        factor = widening(len(by_group), n)
+        return self._replace(contributions=by_group, widening=factor, n_rows=n)
 
     def times(self, factor: float) -> ScoreOfUnits:
         """Return a multiple of the score."""
@@ -179,24 +179,21 @@ class ScoreOfUnits(NamedTuple):
     def change_from(self, other: ScoreOfUnits) -> Expectation:
         """Return the change from another score of the same units, and its standard error.
 
-        Two units are added to a metric of predicted classes: half of one becomes right, and half
-        of one becomes wrong. Without them the few units whose two predictions differ would say
-        too little of how many do: if there is none, the error would be 0. They widen the error of
-        few groups, too.
+        Two objects are added to a metric of predicted classes: half of one becomes right, and half
+        of one becomes wrong. Without them the few objects whose two predictions differ would say
+        too little of how many do: if there is none, the error would be 0. They are objects, and
+        not groups of them, also where objects are in groups.
 
         References
         ----------
         .. [1] A. Agresti, Y. Min, "Simple improved confidence intervals for comparing matched
            proportions", Statistics in Medicine 2005 (one half is added to each of four counts).
         """
-        change = self.less(other)
-        n = len(change.contributions)
-        if n < 2 or self.step == 0:
+        change, n = self.less(other), self.n
+        if len(change.contributions) < 2 or self.step == 0:
             return change.expectation()
-        terms = n * change.contributions + change.score
-        mean = float(terms.sum()) / (n + 2)
-        variance = (float(terms @ terms) + self.step**2) / (n + 2) - mean**2
-        return Expectation(change.score, float(np.sqrt(variance / (n + 2))), change)
+        squares = n**2 * change.squares() + self.step**2 + 2 * n / (n + 2) * change.score**2
+        return Expectation(change.score, float(np.sqrt(squares)) / (n + 2), change)
 
     def expectation(self) -> Expectation:
         """Return the score and its standard error."""
@@ -204,8 +201,23 @@ class ScoreOfUnits(NamedTuple):
 
     def standard_error(self) -> float:
         """Return the standard error (delta method); nan for a single unit."""
-        n, squares = len(self.contributions), float(self.contributions @ self.contributions)
-        return self.widening * math.sqrt(n / (n - 1) * squares) if n > 1 else math.nan
+        if len(self.contributions) < 2:
+            return math.nan
+        return math.sqrt(self.n / (self.n - 1) * self.squares())
+
+    @property
+    def n(self) -> int:
+        """The number of objects."""
+        return self.n_rows or len(self.contributions)
+
+    def squares(self) -> float:
+        """Return the sum of the squared contributions; of groups, of objects that have its error.
+
+        Those of groups of one object each are the same.
+        """
+        n_units = len(self.contributions)
+        factor = n_units / (n_units - 1) * (self.n - 1) / self.n * self.widening**2
+        return float(factor * (self.contributions @ self.contributions))
 
 
 def parts_of(*content: Floats, n_parts: int = _PARTS, seed: int = 0) -> Ints:
@@ -214,11 +226,8 @@ def parts_of(*content: Floats, n_parts: int = _PARTS, seed: int = 0) -> Ints:
     `content` is what is known of the objects, arrays of shape (n,) or (n, n_columns); objects
     with the same content are interchangeable. There are as many parts as objects at most.
     """
-    columns = np.nan_to_num(np.column_stack(content), posinf=0.0, neginf=0.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        scale = 10.0 ** (_DIGITS - np.floor(np.log10(np.abs(columns).max(axis=0))))
-    rounded = np.round(columns * np.where(np.isfinite(scale), scale, 1.0))
-    order, n = np.lexsort(rounded.T), len(columns)
+    order = content_order(*content)
+    n = len(order)
     part = np.empty(n, dtype=np.intp)
     part[order] = np.random.default_rng(seed).permutation(n) % min(n, n_parts)
     return part
@@ -297,10 +306,10 @@ def effective_number(right: Mask, groups: Array, n: float, weight: Floats | None
     share = 1 / len(right) if weight is None else weight / weight.sum()
     deviations = np.bincount(codes, share * (right - rate))
     variance = float(deviations @ deviations) * n_groups / (n_groups - 1)
-    # Where all groups have the same accuracy, how alike the rows of a group are is not known.
-    if variance <= _ROUNDING**2:
+    # Where all rows are right, or wrong, how alike the rows of a group are is not known.
+    if not _ROUNDING < rate < 1 - _ROUNDING:
         return n_groups
-    return min(rate * (1 - rate) / variance, n) / widening(n_groups, n) ** 2
+    return n / max(n * variance / (rate * (1 - rate)), 1.0) / widening(n_groups, n) ** 2
 
 
 def widening(n_groups: int, n: float) -> float:
@@ -395,11 +404,12 @@ def error_of_score(
     if of_rate is not None:
         return of_rate
     scored = scored_rows(task, scorer, labelled, outputs)
-    if scored is not None and groups is not None:
-        return scored.standard_error()
     if scored is not None and scored.step:
         rate = float(np.average(model.predicted == y, weights=labelled.weight_of_rows))
-        return _with_two_of_each(scored, rate, labelled.n_effective)
+        with_two = _with_two_of_each(scored, rate, labelled.n_effective)
+        return with_two if groups is None else max(with_two, scored.standard_error())
+    if scored is not None and groups is not None:
+        return scored.standard_error()
     if scored is not None:
         return scored.standard_error() * student_factor(scored.contributions)
 
@@ -425,7 +435,7 @@ def _with_two_of_each(scored: ScoreOfUnits, rate: float, n: float) -> float:
     `error_of_rate` has (Agresti and Coull).
     """
     added = scored.step * np.array([1 - rate, -rate])
-    squares = n**2 * (scored.contributions @ scored.contributions) + 2 * (added @ added)
+    squares = n**2 * scored.squares() + 2 * (added @ added)
     mean = 2 * added.sum() / (n + 4)
     return float(np.sqrt((squares / (n + 4) - mean**2) / (n + 4)))
 
@@ -499,9 +509,10 @@ class Differences(NamedTuple):
         if i == j and np.isfinite(self.expected[i]):
             return Difference(0.0, 0.0, 1.0)
         value = float(self.expected[i] - self.expected[j])
+        errors = self.errors_of_rows[[i, j]].tolist()
         of_rows = _error(self.of_rows[i], self.of_rows[j])
-        if of_rows is None:
-            of_rows = math.hypot(self.errors_of_rows[i], self.errors_of_rows[j])
+        # That of an accuracy is bounded, however few groups there are; so is that of a difference.
+        of_rows = math.hypot(*errors) if of_rows is None else min(of_rows, sum(errors))
         of_pairs = None
         if self.sites[i] == self.sites[j]:
             of_pairs = _error(self.of_pairs[i], self.of_pairs[j])
@@ -533,7 +544,7 @@ class Differences(NamedTuple):
 def _error(one: ScoreOfUnits | None, other: ScoreOfUnits | None) -> float | None:
     """Return the standard error of the difference between two scores; None without units.
 
-    Two units are added to metrics of predicted classes: half of one is right in one score only,
+    Two objects are added to metrics of predicted classes: half of one is right in one score only,
     and half of one in the other only; see `ScoreOfUnits.change_from`.
     """
     if one is None or other is None:

@@ -141,8 +141,9 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
         "ridge": a slope for each column, shrunk to 1, and a ridge regression on all columns of
         what is left. With few pairs rows stay nearly as measured. If the sites have different
         columns, those whose names both DataFrames have keep a slope, and the ridge regression
-        predicts the others alone. Or a regressor of several outputs, with ``fit(X_b, X_a)`` and
-        ``predict``.
+        predicts the others alone. Or an estimator with ``fit(X_b, X_a)`` and ``predict``, such
+        as a regressor of several outputs, or ``transform``, such as a piecewise direct
+        standardisation.
 
     Attributes
     ----------
@@ -188,7 +189,7 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
         Raises
         ------
         TypeError
-            If `regressor` has no ``fit`` or no ``predict``.
+            If `regressor` has no ``fit``, or neither ``predict`` nor ``transform``.
         ValueError
             If the sites have other numbers of rows, or both have the same columns in different
             orders. The regressor refuses what it does not take, such as missing values.
@@ -279,11 +280,11 @@ def _regressor(regressor: Any, X_b: Rows, X_a: Rows) -> Estimator:
         check_columns(X_b, X_a, "X_b", "X_a")
     if isinstance(regressor, str) and regressor == "ridge":
         regressor = SlopesAndRidge(_partners(X_b, X_a) if has_own else None)
-    usable = hasattr(regressor, "fit") and hasattr(regressor, "predict")
+    usable = hasattr(regressor, "fit") and _map_of(regressor) is not None
     if not usable or isinstance(regressor, type):
         raise TypeError(
-            "adapter: expected None, 'ridge' or an estimator with fit(X_b, X_a) and predict, got "
-            f"{regressor!r}."
+            "adapter: expected None, 'ridge' or an estimator with fit(X_b, X_a) and predict or "
+            f"transform, got {regressor!r}."
         )
     return regressor
 
@@ -295,9 +296,14 @@ def _partners(X_b: Any, X_a: Any) -> dict[int, int]:
     return {i: places[name] for i, name in names if name in places}
 
 
+def _map_of(regressor: Any) -> Any:
+    """Return the method that maps rows: ``predict``, or ``transform`` of what has none."""
+    return getattr(regressor, "predict", None) or getattr(regressor, "transform", None)
+
+
 def _mapped(regressor: Estimator, rows: Floats, n_columns: int) -> Floats:
     """Map rows, and check that they have the columns of the labelled site."""
-    mapped = np.asarray(regressor.predict(rows))
+    mapped = np.asarray(_map_of(regressor)(rows))
     if mapped.ndim == 1:
         mapped = mapped[:, None]  # some regressors of one output return no columns
     if mapped.shape != (len(rows), n_columns):

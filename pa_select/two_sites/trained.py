@@ -12,15 +12,21 @@ from sklearn.utils.validation import _num_samples
 
 from pa_select.scores.candidate_posterior import (
     CandidatePosterior,
-    halves_of,
     posterior_of_parts,
     scores_of_changes,
     scores_on_random_folds,
 )
 from pa_select.scores.class_scores import columns_of
-from pa_select.scores.precomputed import RecordedRegressor
+from pa_select.scores.precomputed import RecordedRegressor, response_methods
 from pa_select.two_sites.classification import Classification, doubt_of_lapses
-from pa_select.two_sites.engine import LABELLED, Engine, Output, SiteExpectation, reference_labels
+from pa_select.two_sites.engine import (
+    LABELLED,
+    Engine,
+    Output,
+    SiteExpectation,
+    changes_of_halves,
+    reference_labels,
+)
 from pa_select.two_sites.regression import Regression
 from pa_select.two_sites.score_of_units import (
     Differences,
@@ -32,7 +38,17 @@ from pa_select.two_sites.site_adapter import cross_adapted
 from pa_select.utils.arrays import check_column, check_scoring_argument, labels_of
 from pa_select.utils.estimators import named_estimators
 from pa_select.utils.frames import check_columns
-from pa_select.utils.typing import Adapter, Array, Estimators, Groups, Ints, Labels, Rows, Scorer
+from pa_select.utils.typing import (
+    Adapter,
+    Array,
+    Estimators,
+    Floats,
+    Groups,
+    Ints,
+    Labels,
+    Rows,
+    Scorer,
+)
 
 # With fewer labelled rows for each class, and fewer than so many, calibrations are clearly wrong.
 # Targets that are numbers count as two classes.
@@ -155,11 +171,12 @@ def estimates(
                 _check_some_known(y_val, model.classes, name, "y_val")
     both = groups, pair_groups
     found = of_outputs(task, list(named), outputs, y_val, scorer, reference, *both)
-    expected = found.by_name
     if warnings is not None and isinstance(task, Classification):
         warnings += _missed_labels(list(named), outputs[LABELLED], y_val)
         warnings += found.doubts_of_scores(["X_val"] * len(named))
-    return expected
+    if warnings is not None and not of_fold:
+        warnings += found.doubts_of_labels("X_val", "y_val")
+    return found.by_name
 
 
 def _task(
@@ -207,26 +224,6 @@ def _metric_of_searches(named: Mapping[str, Any]) -> str | Scorer | None:
     return first if all(metric == first for metric in metrics) else None
 
 
-def doubts_of_labels(expected: Mapping[str, ExpectedScore], rows: str, labels: str) -> list[str]:
-    """Return what to warn of if labelled rows cannot calibrate a model; the names have them."""
-    found = []
-    certain = [name for name, one in expected.items() if one.beta == np.inf]
-    if certain:
-        found.append(
-            f"{rows}: expected rows of which each model gets some wrong, got rows without an "
-            f"error of {_listed(certain)}. Either such a model was fitted to them, or they are "
-            "too few to calibrate its posteriors, which count as certain."
-        )
-    unrelated = [name for name, one in expected.items() if one.beta <= 0]
-    if unrelated:
-        found.append(
-            f"{labels}: expected the labels of {rows}, got labels that the predictions of "
-            f"{_listed(unrelated)} say nothing about. Are the rows, and the classes, in the same "
-            "order?"
-        )
-    return found
-
-
 def _listed(names: list[str]) -> str:
     shown = ", ".join(names[:3])
     return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} others"
@@ -270,6 +267,33 @@ class Expected:
         most = max(range(len(names)), key=lambda model: len(self._lapses[model]))
         return doubt_of_lapses(self._lapses[most], len(self._y), names[most])
 
+    def doubts_of_labels(self, rows: str, labels: str) -> list[str]:
+        """Return what to warn of if labelled rows cannot calibrate a model; the names have them.
+
+        A model whose class scores tell all labels may predict otherwise, by another threshold.
+        """
+        of_predictions = response_methods(self._scorer) in ([], ["predict"])
+        certain = [
+            name
+            for (name, one), output in zip(self.by_name.items(), self._outputs, strict=True)
+            if one.beta == np.inf and not (of_predictions and (output.predicted != self._y).any())
+        ]
+        found = []
+        if certain:
+            found.append(
+                f"{rows}: expected rows of which each model gets some wrong, got rows without an "
+                f"error of {_listed(certain)}. Either such a model was fitted to them, or they "
+                "are too few to calibrate its posteriors, which count as certain."
+            )
+        unrelated = [name for name, one in self.by_name.items() if one.beta <= 0]
+        if unrelated:
+            found.append(
+                f"{labels}: expected the labels of {rows}, got labels that the predictions of "
+                f"{_listed(unrelated)} say nothing about. Are the rows, and the classes, in the "
+                "same order?"
+            )
+        return found
+
     def not_told_from_best(self) -> list[str]:
         """Return the other models whose expected score differs little from the highest one."""
         found = self.differences.not_told_from(self.differences.best)
@@ -289,10 +313,12 @@ class Expected:
         if not np.isfinite(by_fold).all(axis=0).any():  # the metric needs more rows
             return None
         of_rows = found.believed * (by_fold - by_fold.mean(axis=0))
-        halves = halves_of(found.contributions.shape[1], seed=0)
-        changes = [[found.change_by(half) for half in both] for both in halves]
         expected = np.array([one.score for one in self.by_name.values()])
-        parts = scores_of_changes(folds, expected, of_rows, changes, of_regressors)
+
+        def of_halves(n: int) -> Floats:
+            return changes_of_halves([found], n, seed=0)[0]
+
+        parts = scores_of_changes(folds, expected, of_rows, of_halves, of_regressors)
         return posterior_of_parts(*parts)
 
 

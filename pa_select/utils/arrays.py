@@ -40,6 +40,7 @@ OF_PIXELS = (
     "numpy.moveaxis(scores, 1, -1).reshape(-1, n_classes), and give the image of each pixel as "
     "groups (documentation: 'Pixels, and several labels of a row')."
 )
+OF_NUMBERS = " For several numbers of a row fit one model or search for each of them."
 OF_LABELS = (
     " For several labels of a row compare one binary problem for each label (documentation: "
     "'Pixels, and several labels of a row')."
@@ -134,8 +135,9 @@ def check_column(values: Labels, n: int, name: str) -> Array:
         column = column[:, 0]
     if column.shape != (n,):
         got = column.shape or type(values).__name__
-        several = column.ndim == 2 and len(column) == n and column.dtype.kind != "f"
-        hint = OF_LABELS if several else OF_PIXELS if column.ndim > 2 else ""
+        several = OF_NUMBERS if column.dtype.kind == "f" else OF_LABELS
+        is_table = column.ndim == 2 and len(column) == n
+        hint = several if is_table else OF_PIXELS if column.ndim > 2 else ""
         hint *= name in ("y", "y_val")
         raise ValueError(f"{name}: expected shape ({n},), got {got}.{hint}")
     of_objects = column.dtype == object

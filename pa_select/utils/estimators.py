@@ -172,7 +172,7 @@ def first_output(outputs: object, name: str = "estimator") -> torch.Tensor:
 
 
 class SavedWithVersions:
-    """Mixin for estimators and scorers that hold scikit-learn estimators.
+    """Mixin for estimators that hold scikit-learn estimators.
 
     Another version may have renamed attributes: the pickle would load, but fail later.
     """

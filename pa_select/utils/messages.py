@@ -1,10 +1,10 @@
-"""Warnings at the caller's line, errors with a candidate's name, and missing packages."""
+"""Warnings at the caller's line and in workers, errors with a name, and missing packages."""
 
 from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from functools import wraps
 from importlib import import_module
@@ -33,9 +33,9 @@ def keeps_warnings(fit: Callable[..., Any]) -> Callable[..., Any]:
     return noted
 
 
-def warn_caller(message: str, category: type[Warning] = UserWarning, *, keep: bool = True) -> None:
+def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the first line outside of this package and of the packages that call it."""
-    kept = _kept.get() if keep else None
+    kept = _kept.get()
     if kept is not None and message not in kept:
         kept.append(message)
     level, frame = 1, inspect.currentframe()
@@ -46,17 +46,9 @@ def warn_caller(message: str, category: type[Warning] = UserWarning, *, keep: bo
     warnings.warn(message, category, stacklevel=max(level - 1, 1) + 1)
 
 
-# The state of this process, all of it. Advice that each search would repeat is given once, and a
-# scorer, which each fold calls, warns once; an attribute of it would change what a search caches.
-_SAID: set[str] = set()
+# The state of this process, all of it: a scorer, which each fold calls, warns once; an attribute
+# of it would change what a search caches.
 _HAVE_WARNED: WeakSet[Any] = WeakSet()
-
-
-def warn_once(message: str, about: str) -> None:
-    """Warn of a subject once in a process; no search keeps this, whichever came first."""
-    if about not in _SAID:
-        _SAID.add(about)
-        warn_caller(message, keep=False)
 
 
 def warn_once_by(scorer: Any, message: str) -> None:
@@ -87,3 +79,25 @@ def optional_import(module: str, extra: str) -> Any:
         raise ImportError(
             f'This needs {package}, which is not installed: pip install "pa-select[{extra}]".'
         ) from error
+
+
+def parallel(jobs: Iterable[Any], **options: Any) -> Iterable[Any]:
+    """Start jobs, and return their results in order, each as soon as it is there if possible.
+
+    scikit-learn sends all warning filters to the workers. One of torch's is for a class of its
+    own, so that each worker would import torch to read it, which takes seconds.
+    """
+    # Imported here: the command line needs no scikit-learn.
+    from sklearn.utils.parallel import Parallel
+
+    with warnings.catch_warnings():
+        warnings.filters = [
+            kept
+            for kept in warnings.filters
+            if getattr(kept[2], "__module__", "").split(".")[0] != "torch"
+        ]
+        try:
+            results: Iterable[Any] = Parallel(**options, return_as="generator")(jobs)
+        except ValueError:
+            results = Parallel(**options)(jobs)  # some backends cannot make a generator
+        return results

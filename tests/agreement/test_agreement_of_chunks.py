@@ -216,38 +216,6 @@ def disk(monkeypatch):
     return limit
 
 
-# The first 200 rows have 3200 bytes in single precision, and then are converted to double.
-@pytest.mark.parametrize(("room", "n_files"), [(0, 2), (1000, 2), (3200, 3), (6500, 3)])
-@pytest.mark.parametrize("said", [errno.ENOSPC, errno.EDQUOT])
-def test_a_full_disk(room, n_files, said, disk, tmp_path):
-    a, b, _ = scores()
-    files = disk(room, said)
-    chunks = [np.float32([a[:200], b[:200]]), (a[200:], b[200:])]
-    with pytest.raises(OSError, match="folder: expected .* room for the scores of") as caught:
-        agreement_of_chunks(map(tuple, chunks), folder=tmp_path)
-    assert caught.value.errno == said
-    assert str(tmp_path) in str(caught.value)
-    assert len(files) == n_files
-    assert all(file.closed for file in files)  # although the traceback is kept
-    assert not list(tmp_path.iterdir())
-    assert sys.platform != "linux" or mapped(str(tmp_path)) == (0, 0)
-
-
-def test_parts_of_chunks_that_the_system_writes(disk):
-    a, b, _ = scores()
-    files = disk(a.nbytes)
-    same(agreement_of_chunks(cut((a, b), [50])), posterior_agreement(a, b))
-    assert [file.room for file in files] == [0, 0]
-
-
-def test_a_wrong_folder_costs_nothing(tmp_path):
-    read = []
-    chunks = (read.append(0) for _ in range(3))
-    with pytest.raises(FileNotFoundError, match="missing"):
-        agreement_of_chunks(chunks, folder=tmp_path / "missing")
-    assert not read
-
-
 @linux
 @pytest.mark.parametrize("where", ["reading", "writing", "solving"])
 def test_an_interrupted_call_leaves_nothing(where, monkeypatch, tmp_path):
@@ -309,17 +277,3 @@ def test_weights_of_a_chunk_may_all_be_zero():
     expected = posterior_agreement(A, B, sample_weight=W).score
     found = agreement_of_chunks([(B, A, 0 * W), (A, B, W)]).score
     assert found == pytest.approx(expected, abs=1e-9)
-
-
-@pytest.mark.parametrize("prior", ["nonsense", [0.5, 0.5]])
-def test_a_wrong_prior_costs_one_chunk(prior):
-    read = []
-
-    def chunks():
-        for i in range(5):
-            read.append(i)
-            yield A, B
-
-    with pytest.raises(ValueError, match="prior: "):
-        agreement_of_chunks(chunks(), prior=prior)
-    assert read == [0]

@@ -24,7 +24,7 @@ def test_comparison_of_classifiers_on_the_same_pairs():
     steady, shaky = posterior_agreement(a, b), posterior_agreement(a, noisier)
     found = compare_agreement(steady, shaky)
     terms = steady.terms - shaky.terms
-    assert found.difference == steady.score - shaky.score
+    assert found.difference == pytest.approx(steady.score - shaky.score)
     assert found.standard_error == pytest.approx(terms.std(ddof=1) / np.sqrt(len(terms)))
     # Student's t, with one pair that speaks against the difference.
     excess = np.abs(terms).max() - np.sqrt(np.mean(terms**2))

@@ -42,7 +42,8 @@ class OnlyDLPack:
 def test_arrays_with_dlpack_alone_are_converted_by_torch():
     with pytest.raises(TypeError, match="scores_a: expected real numbers, got objects"):
         posterior_agreement(OnlyDLPack(A), B)
-    assert posterior_agreement(torch.from_dlpack(OnlyDLPack(A)), B).score == REFERENCE.score
+    score = posterior_agreement(torch.from_dlpack(OnlyDLPack(A)), B).score
+    assert score == pytest.approx(REFERENCE.score, abs=1e-9)
 
 
 def with_value(x, row, column, value):
@@ -110,7 +111,8 @@ def test_wrong_input_is_named(a, b, keywords, error, message):
 def test_a_device_that_is_not_there():
     with pytest.raises(ValueError, match=r"device: got 'cuda', but torch finds no CUDA device"):
         posterior_agreement(A, B, device="cuda")
-    assert posterior_agreement(A, B, device="auto").score == REFERENCE.score
+    score = posterior_agreement(A, B, device="auto").score
+    assert score == pytest.approx(REFERENCE.score, abs=1e-9)
 
 
 @pytest.mark.parametrize("beta", [-1, [1, np.nan], -np.inf])
@@ -196,15 +198,6 @@ def test_repr_says_the_largest_possible_score():
         assert certain.score <= np.log(most) + 1e-5
     with pytest.raises(AttributeError):
         REFERENCE.score = 1.0
-
-
-@pytest.mark.parametrize("kind", [np.asarray, torch.tensor, list])
-def test_scores_of_pixels_are_refused_with_a_way_out(kind):
-    scores = RNG.normal(size=(6, 3, 4, 5))
-    with pytest.raises(ValueError, match=r"got shape .* put the classes last, numpy\.moveaxis"):
-        posterior_agreement(kind(scores), kind(scores + 0.1))
-    with pytest.raises(TypeError, match="put the classes last"):
-        class_scores(torch.nn.Identity(), torch.tensor(scores))
 
 
 def test_several_labels_of_a_row_are_refused_with_a_way_out():

@@ -85,13 +85,6 @@ def test_the_sample_of_probabilities_is_named_whatever_reads_it(a, b, named):
     assert len(said(pa_kernel, a, b, 1.0)) == bool(named)
 
 
-def test_many_problems_are_told_of_once():
-    (text,) = said(posterior_agreement, [A, P, Q, A], [B, Q, P, DECISIONS])
-    assert "sum to 1 in 2 of 4 problems." in text
-    (text,) = said(posterior_agreement, np.stack([P, Q]), np.stack([P, P]))
-    assert "sum to 1 in 2 of 2 problems." in text
-
-
 class Counted:
     """An array that knows how many of its rows were read."""
 

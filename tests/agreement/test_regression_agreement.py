@@ -119,22 +119,3 @@ def test_the_ends():
     assert regression_agreement([1.0], [1.5]).score == 0
     # A common offset is a difference, too.
     assert regression_agreement(a, b + 1).score < regression_agreement(a, b).score
-
-
-@pytest.mark.parametrize(
-    ("a", "b", "weight", "message"),
-    [
-        ([[1.0]], [1.0], None, r"predictions_a: expected predictions of shape \(n_pairs,\)"),
-        ([], [], None, "at least one"),
-        ([1.0, 2.0], [1.0], None, r"predictions_b: expected the shape of predictions_a, \(2,\)"),
-        ([1.0, np.nan], [1.0, 2.0], None, "predictions_a: expected finite predictions, got nan"),
-        ([1.0, 2.0], [1.0, np.inf], None, "predictions_b: .* got inf in row 1"),
-        ([1.0, 2.0], [1.0, 3.0], [1.0, -1.0], "sample_weight: expected finite non-negative"),
-        ([1.0, 2.0], [1.0, 3.0], [0.0, 0.0], "sample_weight: expected a positive"),
-    ],
-)
-def test_bad_input_is_named(a, b, weight, message):
-    with pytest.raises(ValueError, match=message):
-        regression_agreement(a, b, sample_weight=weight)
-    with pytest.raises((TypeError, ValueError), match="predictions_a"):
-        regression_agreement(["x", "y"], [1.0, 2.0])

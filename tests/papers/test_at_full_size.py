@@ -1,7 +1,6 @@
 """The papers' experiments on the data sets' own files: on small files in the same formats."""
 
 import gzip
-import os
 import pickle
 import sys
 from importlib import import_module
@@ -153,54 +152,6 @@ def test_rules_choose_from_the_files_alone(run, study, mnist, data, monkeypatch,
     assert len(table) == len(whole) // RULES * (RULES + 1)
 
 
-@pytest.fixture
-def stopped(monkeypatch):
-    """Count steps of training and files that take their place; stop at a given one."""
-    count = SimpleNamespace(n=0, stop=None)
-
-    def counted(work):
-        def counts(*given, **named):
-            count.n += 1
-            if count.n == count.stop:
-                raise KeyboardInterrupt
-            return work(*given, **named)
-
-        return counts
-
-    monkeypatch.setattr(torch.optim.Adam, "step", counted(torch.optim.Adam.step))
-    monkeypatch.setattr(os, "replace", counted(os.replace))
-    return count
-
-
-def contents(output):
-    """Return the bytes of all files of a run but the checkpoints."""
-    files = (file for file in output.rglob("*") if file.is_file() and file.suffix != ".pt")
-    return {str(file.relative_to(output)): file.read_bytes() for file in files}
-
-
-@pytest.mark.filterwarnings("ignore:estimators:UserWarning")
-@pytest.mark.usefixtures("mnist", "cifar")
-@pytest.mark.parametrize(
-    ("dataset", "options", "kills"),
-    [
-        ("mnist", ["--size=16", "--epochs=3", "--factors=hue", "--learners=LISA"], 1),
-        pytest.param("cifar10", ["--epochs=5", "--steps=1"], 5, marks=pytest.mark.slow),
-    ],
-)
-def test_a_run_survives_being_stopped(dataset, options, kills, run, stopped, data, tmp_path):
-    options = [data, *options]
-    run(dataset, *options, output="whole")
-    n, rng = stopped.n, np.random.default_rng(0)
-    for k in range(kills):
-        # Together less than the whole run, so that none ends before its stop.
-        stopped.n, stopped.stop = 0, int(rng.integers(n // kills // 2, n // kills))
-        with pytest.raises(KeyboardInterrupt):
-            run(dataset, *options, *(["--resume"] if k else []))
-    stopped.stop = None
-    run(dataset, *options, "--resume")
-    assert contents(tmp_path / "output") == contents(tmp_path / "whole")
-
-
 def test_images_for_training_are_shifted_and_mirrored(study):
     image = np.zeros((1, 3, 32, 32), np.float32)
     image[..., 8, 20] = 1
@@ -331,28 +282,3 @@ def test_weights_of_a_file_are_where_training_begins(study, tmp_path, monkeypatc
     lacking = r"--weights: expected 0\.weight of small with shape \(16, 3, 3, 3\), got none"
     with pytest.raises(SystemExit, match=lacking):
         study.new_module(3, "small", 32, file)
-
-
-def test_what_cannot_be_trained_is_refused_before_data_are_read(
-    run, data, tmp_path, monkeypatch, capsys
-):
-    for given, said in (
-        (("mnist",), "--output: expected a folder with results, got none in"),
-        (("cifar10", data, "--size=64"), "--size: expected 32 for cifar10, got 64"),
-    ):
-        with pytest.raises(SystemExit):
-            run(*given)
-        assert said in capsys.readouterr().err
-    torch.save({}, tmp_path / "weights.pt")
-    with pytest.raises(SystemExit, match="--weights: expected 0"):
-        run("mnist", data, f"--weights={tmp_path / 'weights.pt'}")
-    for module in [name for name in sys.modules if name.split(".")[0] == "torchvision"]:
-        monkeypatch.delitem(sys.modules, module)
-    monkeypatch.setitem(sys.modules, "torchvision", None)
-    with pytest.raises(SystemExit, match="--network: expected torchvision for resnet18 and torch"):
-        run("mnist", data, "--network=resnet18")
-    (tmp_path / "output").mkdir()  # which is not overwritten
-    with pytest.raises(SystemExit):
-        run("mnist", data)
-    assert "is there; --resume goes on with it" in capsys.readouterr().err
-    assert not list((tmp_path / "output").iterdir())

@@ -167,25 +167,6 @@ def test_a_level_for_each_image():
         assert_allclose(one, drawn[i], atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ({"images": DIGITS[0]}, ValueError, r"images: expected shape \(n, height, width\)"),
-        ({"images": 16 * DIGITS[:2]}, ValueError, r"images: .* in \[0, 1\], got 0 to 16"),
-        ({"images": np.full((1, 2, 2), np.nan)}, ValueError, "images: expected numbers in"),
-        ({"factors": "red"}, TypeError, "factors: expected a mapping"),
-        ({"factors": {"shape": "4"}}, ValueError, "factors: expected some of .* got 'shape'"),
-        ({"factors": {"hue": "pink"}}, ValueError, "expected a hue among .* got 'pink'"),
-        ({"factors": {"scale": ["small"] * 3}}, ValueError, "expected one scale or 2, one"),
-        ({"size": 32.0}, TypeError, "size: expected an integer, got 32.0"),
-        ({"size": 4}, ValueError, "size: expected at least 8 pixels, got 4"),
-    ],
-)
-def test_images_that_cannot_be_drawn(arguments, error, message):
-    with pytest.raises(error, match=message):
-        factor_images(**{"images": DIGITS[:2], **arguments})
-
-
 def changed(a, b):
     return sum(a[factor] != b[factor] for factor in a)
 
@@ -282,22 +263,6 @@ def test_any_number_of_classes(n_classes, data):
     assert len(together) == n_classes + k
     assert set(own.items()) <= together
     assert len(set(zip(labels, co_occurrence(labels, "ZSO", own), strict=True))) == n_classes**2
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ({"setting": "4-CGO"}, ValueError, "setting: expected 'ZGO', '1-CGO' to '3-CGO' or"),
-        ({"levels": ["red", "blue"]}, TypeError, "levels: expected a mapping from class to"),
-        ({"levels": {7: "red", 4: "red"}}, ValueError, "levels: expected a different level"),
-        ({"levels": {7: "red"}}, ValueError, "levels: expected .* two or more classes"),
-        ({"labels": [7, 8]}, ValueError, r"labels: expected classes among \[7, 4, 9\], got 8"),
-        ({"labels": [[7, 4]]}, ValueError, r"labels: expected shape \(1,\)"),
-    ],
-)
-def test_settings_that_do_not_exist(arguments, error, message):
-    with pytest.raises(error, match=message):
-        co_occurrence(**{"labels": TRIO, "setting": "ZGO", "levels": FIRST, **arguments})
 
 
 def test_all_combinations_of_shifted_factors():

@@ -87,18 +87,3 @@ def test_invariance_is_that_of_the_leading_components():
     turned = invariance(A, -3 * B @ rotation, y)
     assert turned.error == pytest.approx(found.error, abs=1e-8)
     assert turned.class_variance == pytest.approx(found.class_variance, abs=1e-8)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: feature_discrepancy(A, B[:, 1:]), r"features_b: expected shape \(400, 32\)"),
-        (lambda: feature_discrepancy(A * np.nan, B), "features_a: expected finite features"),
-        (lambda: feature_discrepancy(A[:1], B[:1]), "features_a: expected at least 2 rows, got 1"),
-        (lambda: invariance(A, B, LABELS), r"y: expected shape \(400,\)"),
-        (lambda: invariance(A, 0 * A, LABELS[:400]), "features_b: .* differ, got 400 equal ones"),
-    ],
-)
-def test_bad_input(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

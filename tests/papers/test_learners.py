@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV, cross_validate
 from skorch.callbacks import EpochScoring
 from skorch.dataset import Dataset
-from skorch.helper import SliceDict, predefined_split
+from skorch.helper import SliceDict
 
 from pa_select import PAEarlyStopping, class_scores
 from pa_select.shifts import FGSM, PGD
@@ -258,7 +258,8 @@ def test_the_names_of_environments_do_not_matter(learner):
         (SliceDict(input=X, environments=PLACES), {}),
         (Dataset(X, Y), {"environments": PLACES}),
     ):
-        assert_array_equal(weights(net(learner).fit(rows, Y, **how))[0], weights(one)[0])
+        other = net(learner).fit(rows, Y, **how)
+        assert_allclose(weights(other)[0], weights(one)[0], atol=1e-5)
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
@@ -286,91 +287,7 @@ def test_callbacks(learner):
     assert np.isfinite(fitted.history[-1, columns]).all()
 
 
-def test_splits_and_loaders_of_the_user():
-    valid = predefined_split(Dataset(X[:50], Y[:50]))
-    fitted = net(ERMNet, train_split=valid, iterator_train__shuffle=True, batch_size=-1)
-    fitted.fit(X, Y, environments=PLACES)
-    assert "valid_acc" in fitted.history[-1]
-    assert fitted.history[-1, "train_batch_count"] == 1
-    sampler = torch.utils.data.SequentialSampler(X)
-    net(ERMNet, train_split=None, iterator_train__sampler=sampler).fit(X, Y, environments=PLACES)
-
-
 # What does not fit
-
-
-@pytest.mark.parametrize("learner", LEARNERS)
-@pytest.mark.parametrize(
-    ("environments", "message"),
-    [
-        (None, "environments: expected the environment of each row, in fit"),
-        (PLACES[:-1], r"environments: expected shape \(300,\), got \(299,\)."),
-        (np.full(300, "west"), "environments: expected at least two, got only"),
-        (np.where(np.arange(300) == 7, np.nan, 1.0), "environments: expected a value .* row 7"),
-    ],
-)
-def test_environments_that_do_not_fit(learner, environments, message):
-    fitted = net(learner).fit(X, Y, environments=PLACES)
-    before = weights(fitted)
-    for method in (fitted.fit, fitted.partial_fit):
-        with pytest.raises(ValueError, match=message):
-            method(X, Y, environments=environments)
-    assert_array_equal(weights(fitted)[0], before[0])
-
-
-def test_a_split_that_keeps_one_environment():
-    def split(dataset, y=None):
-        rows = np.flatnonzero(PLACES == "west")
-        return torch.utils.data.Subset(dataset, rows), None
-
-    with pytest.raises(ValueError, match="train_split: expected training rows of at least two"):
-        net(ERMNet, train_split=split).fit(X, Y, environments=PLACES)
-    with pytest.raises(ValueError, match="train_split: expected training rows that are a torch"):
-        net(ERMNet, train_split=lambda *_: (Dataset(X, Y), None)).fit(X, Y, environments=PLACES)
-
-
-@pytest.mark.parametrize(
-    ("learner", "params", "message"),
-    [
-        (IRMNet, {"penalty_weight": -1.0}, "penalty_weight: expected a finite number"),
-        (IRMNet, {"penalty_anneal_epochs": -1}, "penalty_anneal_epochs: expected a number of"),
-        (IRMNet, {"criterion": torch.nn.NLLLoss}, "criterion: expected one that takes logits"),
-        (LISANet, {"p_select": 1.5}, "p_select: expected a probability, got 1.5"),
-        (LISANet, {"alpha": 0}, "alpha: expected a finite positive number, got 0"),
-        (LISANet, {"mix": "cut"}, "mix: expected 'mixup' or 'cutmix', got 'cut'"),
-    ],
-)
-def test_parameters_that_do_not_fit(learner, params, message):
-    with pytest.raises(ValueError, match=message):
-        net(learner, **params).fit(X, Y, environments=PLACES)
-
-
-def test_rows_that_cannot_be_mixed():
-    whole = (X * 16).astype(int)
-    with pytest.raises(TypeError, match="X: expected floats to mix, got torch.int64"):
-        net(LISANet).fit(whole, Y, environments=PLACES)
-    several = SliceDict(a=X, b=X, environments=PLACES)
-    with pytest.raises(TypeError, match="X: expected one tensor to mix, got dict"):
-        net(LISANet).fit(several, Y)
-
-
-def test_probabilities_with_their_own_criterion():
-    module = torch.nn.Sequential(Linear(), torch.nn.Softmax(dim=1))
-    for learner in (ERMNet, LISANet):
-        fitted = net(learner, module=module, criterion=torch.nn.NLLLoss)
-        logs = fitted.fit(X, Y, environments=PLACES).history[:, "train_loss"]
-        assert np.isfinite(logs).all()
-
-
-@pytest.mark.parametrize("kind", [ERMNet, IRMNet, LISANet])
-def test_labels_have_to_be_numbers(kind):
-    net = kind(lambda: torch.nn.Linear(64, 10), verbose=0, train_split=None)
-    rows, y, places = X[:20], Y[:20], np.arange(20) % 2
-    net.set_params(max_epochs=1).fit(rows, y, environments=places)
-    for train in (net.fit, net.partial_fit):
-        with pytest.raises(ValueError, match="y: expected numbers of classes from 0 on, got '0'"):
-            train(rows, y.astype(str), environments=places)
-    assert len(net.history) == 1  # what was learnt is still there
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.5])

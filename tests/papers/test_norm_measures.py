@@ -112,28 +112,6 @@ def test_products_overflow_only_where_said():
     assert norm_measures(deep)["log_spectral"] == -math.inf
 
 
-TWO = nn.Linear(2, 2)
-LATE = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.BatchNorm1d(2))
-UNTRACKED = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2, track_running_stats=False))
-
-
-@pytest.mark.parametrize(
-    ("module", "options", "error", "message"),
-    [
-        (3, {}, TypeError, "module: expected a torch module, got int"),
-        (nn.ReLU(), {}, ValueError, "module: expected a linear or convolutional layer, got none"),
-        (nn.LSTM(2, 2), {}, TypeError, "module: expected matrices .* got one in LSTM"),
-        (LATE, {}, ValueError, "module: expected each batch .* directly after .* after ReLU"),
-        (UNTRACKED, {}, ValueError, "module: expected batch normalisation with running stat"),
-        (TWO, {"margin": 0.0}, ValueError, "margin: expected a finite number other than 0"),
-        (TWO, {"initial": nn.Linear(2, 3)}, ValueError, r"initial: .* got \[\(3, 2\)\]"),
-    ],
-)
-def test_errors(module, options, error, message):
-    with pytest.raises(error, match=message):
-        norm_measures(module, **options)
-
-
 def test_a_convolution_and_a_batch_norm():
     torch.manual_seed(0)
     network = nn.Sequential(
@@ -149,16 +127,3 @@ def test_a_convolution_and_a_batch_norm():
         first = (columns * scale[:, None]).flatten(1)
         expected = (first.square() @ network[4].weight.T.square()).sum().sqrt()
     assert path_norm(network, (1, 4)) == pytest.approx(float(expected), rel=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("module", "shape", "error", "message"),
-    [
-        ("net", 3, TypeError, "module: expected a torch module, got str"),
-        (nn.Linear(3, 2), 4, ValueError, r"input_shape: .* got \(4,\)"),
-        (nn.Sequential(nn.PReLU()), 3, TypeError, "module: .* 'weight' in PReLU"),
-    ],
-)
-def test_what_has_no_path_norm(module, shape, error, message):
-    with pytest.raises(error, match=message):
-        path_norm(module, shape)

@@ -127,11 +127,6 @@ def test_labels_are_columns(y):
         decompose(result, y)
 
 
-def test_the_groups_of_misled_need_labels():
-    with pytest.raises(ValueError, match="^y: expected labels for the groups of misled=True"):
-        confidence(posterior_agreement(*draw()[1:]), misled=True)
-
-
 PRIORS = ["uniform", "marginal", [0.2, 0.5, 0.3]]
 
 
@@ -176,10 +171,3 @@ def test_what_is_impossible_in_the_second_sample_costs_infinitely_much():
     assert generalization(posterior_agreement(a, b)).error == np.inf
     # And nothing if the first sample does not hold it possible either.
     assert np.isfinite(generalization(posterior_agreement(b, b)).error)
-
-
-def test_a_result_without_scores_says_so():
-    with pytest.warns(UserWarning, match="no agreement"):
-        failed = posterior_agreement([[np.nan, 1]], [[0, 1]], error_score=np.nan)
-    with pytest.raises(ValueError, match="expected an agreement, got a failure"):
-        generalization(failed)

@@ -88,26 +88,6 @@ def test_extremes():
     assert_allclose(some, np.mean(areas))
 
 
-SCORES = [[1.0, 0.0], [0.0, 1.0]]
-
-
-@pytest.mark.parametrize(
-    ("scores", "y", "options", "message"),
-    [
-        ([1.0, 2.0], [0, 1], {}, r"scores: expected scores of shape .*got shape \(2,\)"),
-        ([[1.0], [2.0]], [0, 0], {}, "scores: expected a column for each of at least 2 classes"),
-        ([[1, 0], [np.nan, 0]], [0, 0], {}, "scores: expected finite numbers, got nan .* row 1"),
-        (SCORES, [0], {}, r"y: expected shape \(2,\), got \(1,\)"),
-        (SCORES, [0, 2], {}, r"y: expected classes of the columns, \[0, 1\], got .*2.* in row 1"),
-        (SCORES, [0, 1], {"classes": [0, 1, 2]}, r"classes: expected shape \(2,\), got \(3,\)"),
-        (SCORES, [0, 1], {"tail": 0}, r"tail: expected a share in \(0, 1\], got 0"),
-    ],
-)
-def test_errors(scores, y, options, message):
-    with pytest.raises(ValueError, match=message):
-        prediction_measures(scores, y, **options)
-
-
 def test_the_gap_of_two_samples_against_other_implementations():
     (a, y), (b, z) = sample(300, seed=1), sample(80, seed=2)
     b = 0.5 * b
@@ -121,13 +101,3 @@ def test_the_gap_of_two_samples_against_other_implementations():
     assert_allclose(gap.relative_log_loss_gap, losses[1] / losses[0] - 1)
     # The samples are independent.
     assert_allclose(gap.accuracy_drop_se, np.hypot(sem(right), sem(still)))
-
-
-def test_the_gap_names_the_sample_that_is_wrong():
-    a, y = sample(20)
-    assert sample_gap(a, y, a[:7], y[:7]).accuracy == sample_gap(a[:7], y[:7], a, y).other_accuracy
-    with pytest.raises(ValueError, match="other_y: expected classes of the columns"):
-        sample_gap(a, y, a, y + 1)
-    with pytest.raises(ValueError, match="other_scores: expected finite numbers"):
-        sample_gap(a, y, np.full((3, 4), np.nan), y[:3])
-    assert np.isnan(sample_gap(a, (a.argmax(1) + 1) % 4, a, y).relative_accuracy_drop)

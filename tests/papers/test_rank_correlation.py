@@ -33,8 +33,8 @@ def test_against_scipy():
         for j, gap in enumerate(gaps):
             both = measures[measure].notna() & gaps[gap].notna()
             expected = kendalltau(measures[measure][both], gaps[gap][both])
-            assert found.tau[i, j] == expected.statistic
-            assert found.p_value[i, j] == expected.pvalue
+            assert found.tau[i, j] == pytest.approx(expected.statistic)
+            assert found.p_value[i, j] == pytest.approx(expected.pvalue)
             assert found.n_models[i, j] == both.sum()
     assert np.isnan(found.low).all()
 
@@ -76,7 +76,7 @@ def test_tests_that_cannot_be_made_are_not_in_the_family():
     assert np.isnan(found.tau[1:]).all()
     assert np.isnan(found.p_adjusted[1:]).all()
     assert np.isnan(found.high[1:]).all()
-    assert found.p_adjusted[0] == found.p_value[0]
+    assert found.p_adjusted[0] == pytest.approx(found.p_value[0])
     assert found.low[0] < found.tau[0] < found.high[0]
     assert found.n_models[:, 0].tolist() == [20, 20, 1]
 
@@ -101,33 +101,6 @@ def test_dicts_and_frames():
     assert list(frame.gap) == list("xy") * 4
     assert_array_equal(frame.tau, lists.tau.ravel())
     assert repr(lists) == "RankCorrelation(4 measures x 2 gaps of 30 models)"
-
-
-GOOD = {"a": [1.0, 2.0, 3.0]}
-
-
-@pytest.mark.parametrize(
-    ("measures", "gaps", "options", "error", "message"),
-    [
-        ([1, 2], GOOD, {}, TypeError, "measures: expected a DataFrame or a dict of columns, got"),
-        (GOOD, {}, {}, ValueError, "gaps: expected at least one column, got none"),
-        ({"a": ["x", "y"]}, GOOD, {}, TypeError, "measures: expected numbers in 'a', got others"),
-        (GOOD, {"a": [1, 2]}, {}, ValueError, "gaps: expected 3 models as in measures, got 2"),
-        ({"a": [1, 2], "b": [1]}, GOOD, {}, ValueError, r"measures: expected shape \(2,\) in 'b'"),
-        ({"a": [1]}, {"a": [1]}, {}, ValueError, "expected a column of at least 2 models in 'a'"),
-        (GOOD, GOOD, {"n_bootstrap": 1}, ValueError, "n_bootstrap: expected 0 or at least 2"),
-        (GOOD, GOOD, {"confidence_level": 95}, ValueError, "confidence_level: expected a number"),
-    ],
-)
-def test_errors(measures, gaps, options, error, message):
-    with pytest.raises(error, match=message):
-        rank_correlation(measures, gaps, **options)
-
-
-def test_rows_of_frames_must_be_the_same_models():
-    measures, gaps = tables()
-    with pytest.raises(ValueError, match="gaps: expected the index of measures, got another one"):
-        rank_correlation(measures, gaps.sort_values("x"))
 
 
 def test_small_p_values_are_marked_and_no_zero_is_negative():

@@ -65,23 +65,6 @@ def test_every_table_and_figure_has_a_line(paper, kind):
     assert found == set().union(*(numbered(first, last) for first, _, last in expected))
 
 
-def test_every_line_says_what_comes_out_and_how_long_it_takes():
-    regimes = {"same size", "digits", "coloured digits", "texts", "classifiers", "collections"}
-    times = {}
-    for head, command, seconds, comes_out, regime in ROWS:
-        assert comes_out, head
-        if not command:
-            assert "nothing to compute" in comes_out, head
-            continue
-        assert regime in regimes, head
-        if "nobody has run it" in comes_out:
-            assert seconds == "not measured", head
-        else:
-            assert seconds.isdecimal(), head
-        assert times.setdefault(command, seconds) == seconds, head
-    assert len(times) > 12
-
-
 def options_of(script):
     """Return the options that a script takes."""
     return {

@@ -99,16 +99,6 @@ def test_nothing_but_the_function_and_its_layers_counts(trained):
         assert_allclose(batches, found, rtol=1e-6)
 
 
-def test_the_layout_in_memory_does_not_matter():
-    torch.manual_seed(0)
-    network = nn.Sequential(nn.Conv2d(2, 3, 3), nn.Flatten(), nn.Linear(48, 2))
-    images, how = torch.rand(20, 2, 6, 6), {"kind": "worst", "n_draws": 2, "n_steps": 2}
-    y = network(images).argmax(1).numpy()
-    plain = sharpness(network, images, y, **how)
-    network, images = (x.to(memory_format=torch.channels_last) for x in (network, images))
-    assert_allclose(sharpness(network, images, y, **how), plain, rtol=1e-6)
-
-
 def test_magnitude_aware_noise_does_not_see_the_scale():
     weight = np.random.default_rng(0).normal(size=(3, 4))
     rows = np.random.default_rng(1).normal(size=(100, 4))
@@ -141,36 +131,6 @@ def test_seeds_and_what_is_left_alone(trained):
     assert found != sharpness(trained, DIGITS, LABELS, random_state=1)
 
 
-def test_skorch_net():
-    from skorch import NeuralNetClassifier
-
-    net = NeuralNetClassifier(nn.Linear(64, 3), criterion=nn.CrossEntropyLoss, verbose=0)
-    few = LABELS < 3
-    net.set_params(max_epochs=20, lr=0.5).fit(DIGITS[few].numpy(), LABELS[few])
-    found = sharpness(net, DIGITS[few].numpy(), LABELS[few])
-    assert found == sharpness(net.module_, DIGITS[few], LABELS[few])
-    assert found.accuracy > 0.9
-
-
-@pytest.mark.parametrize(
-    ("module", "y", "options", "error", "message"),
-    [
-        ("net", [0], {}, TypeError, "module: expected a torch module, got str"),
-        (nn.ReLU(), [0], {}, ValueError, "module: expected a network with parameters, got none"),
-        (nn.Linear(1, 1), [0], {}, TypeError, r"module: expected outputs .* got \(1, 1\)"),
-        (BINARY, [2], {}, ValueError, r"y: expected classes of the module, \[0, 1\]"),
-        (BINARY, [0, 1], {}, ValueError, r"y: expected shape \(1,\), got \(2,\)"),
-        (BINARY, [0], {"kind": "flat"}, ValueError, "kind: expected one of .* got 'flat'"),
-        (BINARY, [0], {"deviation": 10}, ValueError, "deviation: expected a number in"),
-        (BINARY, [0], {"tol": 0}, ValueError, "tol: expected a positive number, got 0"),
-        (BINARY, [0], {"n_draws": 0}, ValueError, "n_draws: expected a positive integer"),
-    ],
-)
-def test_errors(module, y, options, error, message):
-    with pytest.raises(error, match=message):
-        sharpness(module, ONE, y, **options)
-
-
 def test_the_bound_by_hand():
     torch.manual_seed(0)
     network, initial = nn.Linear(4, 2), nn.Linear(4, 2)
@@ -180,17 +140,3 @@ def test_the_bound_by_hand():
     ]
     expected = float(sum(moved)) / 0.3**2 + np.log(80 / 0.3) + 10
     assert pac_bayes_bound(network, initial, 0.3, 80) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(
-    ("initial", "sigma", "n_rows", "error", "message"),
-    [
-        (nn.Linear(3, 2), 0.0, 9, ValueError, "sigma: expected a positive number, got 0.0"),
-        (nn.Linear(3, 2), 1.0, 0, ValueError, "n_rows: expected a positive number, got 0"),
-        (nn.Linear(2, 2), 1.0, 9, ValueError, "initial: expected parameters .*3.*, got .*2"),
-        (None, 1.0, 9, TypeError, "initial: expected a torch module, got NoneType"),
-    ],
-)
-def test_what_has_no_bound(initial, sigma, n_rows, error, message):
-    with pytest.raises(error, match=message):
-        pac_bayes_bound(nn.Linear(3, 2), initial, sigma, n_rows)

@@ -115,25 +115,3 @@ def test_types_of_texts(shift):
             for texts in (TEXTS, expected)
         )
         pd.testing.assert_series_equal(shift(before).X, after)
-
-
-@pytest.mark.parametrize(
-    ("shift", "rows", "y", "message"),
-    [
-        (CharacterEdits(1.5), TEXTS, None, "n_edits: expected a whole number, got 1.5"),
-        (CharacterEdits(alphabet=""), TEXTS, None, "alphabet: expected some characters"),
-        (CharacterEdits(kinds=["swap"]), TEXTS, None, r"kinds: expected some of .*\['swap'\]"),
-        (CharacterEdits(), ["a", 3], None, "X: expected a str in each row, got 3 in row 1"),
-        (CharacterEdits(), pd.Series(["a", None]), None, "X: expected a str .* in row 1"),
-        (CharacterEdits(), "abc", None, "X: expected a list, an array .* got str"),
-        (WordEdits([]), TEXTS, None, r"words: expected a list of words, got \[\]"),
-        (WordEdits("good"), TEXTS, None, "words: expected a list of words, got 'good'"),
-        (WordEdits(["a"], mode="before"), TEXTS, None, "mode: expected 'insert' or 'replace'"),
-        (WordEdits({1: ["a"]}), TEXTS, None, "y: expected labels to choose the words by"),
-        (WordEdits({1: ["a"]}), TEXTS, [1, 0, 1], r"words: expected words for label 0, .*\[1\]"),
-        (WordEdits({1: ["a"]}), TEXTS, [1, 0], "y: expected 3 labels, got 2"),
-    ],
-)
-def test_bad_input(shift, rows, y, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        shift(rows, y)

@@ -11,7 +11,6 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
-from sklearn.decomposition import PCA
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from skorch import NeuralNetClassifier
@@ -20,7 +19,6 @@ from torch import nn
 from pa_select import PAScoring, PASearchCV, class_scores, posterior_agreement
 from pa_select.pairing import NearestPairing
 from papers.datasets import WILDSData
-from papers.layer_features import LayerFeatures
 
 N = 60
 RNG = np.random.default_rng(0)
@@ -199,21 +197,6 @@ def test_features_of_a_part_are_in_its_order(data):
     assert_allclose(data.take(rows).features(nn.Flatten(), batch_size=3), FLAT[rows])
 
 
-def test_extractors_of_other_kinds(data):
-    pca = PCA(3).fit(FLAT)
-    points = data.features(pca, batch_size=11)
-    assert points.dtype == np.float64
-    assert_allclose(points, pca.transform(FLAT), atol=1e-5)
-    means = data.features(lambda batch: batch.mean((2, 3)), batch_size=11)
-    assert_allclose(means, IMAGES.mean((2, 3)), rtol=1e-5, atol=1e-6)
-    net = fitted().initialize()
-    hidden = data.features(LayerFeatures(net, "1"), batch_size=11)
-    expected = LayerFeatures(net, "1")(torch.from_numpy(IMAGES))
-    assert_allclose(hidden, expected, rtol=1e-5, atol=1e-6)
-    assert data.features(net).shape == (N, 2)
-    assert data.features(Net().double()).shape == (N, 2)
-
-
 def test_texts_and_sparse_features():
     texts = ["good film", "dull film", "good book", "dull book"]
     vectors = TfidfVectorizer().fit(texts)
@@ -222,14 +205,6 @@ def test_texts_and_sparse_features():
     points = data.features(vectors, batch_size=3)
     assert_allclose(points, vectors.transform(texts).toarray())
     assert data.pairs(points).b.tolist() == [2, 3]
-
-
-def test_without_a_device_the_module_is_not_moved(data):
-    class Fixed(nn.Flatten):  # as modules with quantised weights are
-        def to(self, *args, **kwargs):
-            raise ValueError("to is not supported")
-
-    assert_allclose(data.features(Fixed()), FLAT)
 
 
 @pytest.mark.gpu
@@ -320,61 +295,3 @@ def test_load_by_name(monkeypatch, tmp_path, fake):
     monkeypatch.setitem(sys.modules, "wilds", None)
     with pytest.raises(ImportError, match="pip install wilds"):
         WILDSData.load("camelyon17", tmp_path)
-
-
-# -- what does not fit -------------------------------------------------------------------
-
-PLAIN = torch.utils.data.TensorDataset(torch.from_numpy(IMAGES))
-
-
-def of_sites(dataset=PLAIN, y=Y, site=HOSPITAL):
-    return WILDSData(dataset, "site", y=y, metadata={"site": site})
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: WILDSData(Fake("mine")), r"fields: expected some of \['hospital', 'slide'"),
-        (lambda: WILDSData(PLAIN, "site"), "y: expected class labels, or a dataset with y_array"),
-        (lambda: WILDSData(PLAIN, "site", y=Y), "metadata: expected a table"),
-        (lambda: of_sites(y=Y[:3]), r"y: expected shape \(60,\), got \(3,\)"),
-        (lambda: of_sites(y=Y + 0.5), "y: expected class labels, got dtype float64"),
-        (lambda: of_sites(site=[np.nan] * N), r"metadata\['site'\]: expected a value for each"),
-        (lambda: WILDSData(Fake(), transform=3), "transform: expected a function"),
-    ],
-)
-def test_bad_data(make, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        make()
-
-
-@pytest.mark.parametrize(
-    ("use", "message"),
-    [
-        (lambda d: WILDSData(Fake()).features(nn.Flatten()), "transform: .* stack, got Image"),
-        (lambda d: WILDSData(PLAIN[:], "s", y=Y, metadata={"s": Y}), "y: expected shape"),
-        (lambda d: d.features(lambda batch: batch[:3]), "features of 60 rows, got 3"),
-        (lambda d: d.features("vgg"), "features: expected None, a fitted transformer"),
-        (lambda d: d.features(lambda b: b * np.nan, batch_size=40), "features of rows 0 to 39"),
-        (lambda d: d.features(nn.Flatten(), device="tpu:9x"), "device: expected"),
-        (lambda d: d.pairs(FLAT[:5]), r"features: expected shape \(60, n_features\), got \(5, 48"),
-        (lambda d: d.pairs(nn.Flatten()), r"features: .* got \(\)"),
-        (lambda d: d.by_environment()[0].pairs(FLAT[:20]), r"at least two .* got only \[0\]"),
-        (lambda d: WILDSData(Fake("celebA", Y, "male"), "y").pairs(FLAT), "equal label .* none"),
-        (lambda d: d.nearest_pairing(FLAT)(IMAGES, IMAGES, Y, Y), "belong to, got ndarray"),
-        (lambda d: d.nearest_pairing(FLAT)(of_sites().X, d.X, Y, Y), "belong to, got other data"),
-        (
-            lambda d: d.take([1, 2]).nearest_pairing(FLAT[1:3])(d.X, d.X, Y, Y),
-            "pairing: expected rows with features, got row 0 without",
-        ),
-    ],
-)
-def test_bad_use(data, use, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        use(data)
-
-
-def test_items_without_an_input():
-    data = of_sites(IMAGES)
-    with pytest.raises(TypeError, match="dataset: expected items that are tuples.*got ndarray"):
-        data[0]

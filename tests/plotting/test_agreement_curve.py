@@ -86,16 +86,6 @@ def test_both_modes_are_shown(ax):
     assert_allclose(peaks, [0.2336, 20.214], rtol=0.05)
 
 
-def test_a_fall_to_a_limit_that_was_passed_on_the_way_up(ax):
-    """Pairs of the rare class agree at once, those of the frequent one late."""
-    scores = np.repeat([[10, 0], [0, 1e-3]], [60, 40], axis=0)
-    prior = [0.05, 0.95]
-    display = draw(scores, scores, prior=prior, ax=ax)
-    start, limit = pa_kernel(scores, scores, [0, np.inf], prior=prior)
-    assert start < limit < display.score
-    assert_allclose(display.line_.get_ydata()[-1], limit, atol=0.03 * (display.score - start))
-
-
 @pytest.mark.filterwarnings("ignore:.*expected pairs of which both rows")
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(
@@ -129,13 +119,3 @@ def test_betas_of_ones_own_and_no_upper_bound(ax):
     assert_allclose(values, pa_kernel(LOGITS, NOISY, [0.1, 1, 10]))
     known = {"betas": betas, "kernel": values, "beta": 1.0, "score": 0.3}
     assert AgreementCurveDisplay(**known).plot(ax).bound_ is None
-
-
-def test_curves_that_share_axes_look_different_and_share_what_is_the_same(ax):
-    one, two = draw(LOGITS, NOISY, ax=ax), draw(LOGITS, NOISY / 2, ax=ax, alpha=0.5)
-    assert one.line_.get_color() != two.line_.get_color()
-    assert one.line_.get_linestyle() != two.line_.get_linestyle()
-    assert one.optimum_.get_marker() != two.optimum_.get_marker()
-    assert two.line_.get_alpha() == 0.5
-    assert two.trained_ is one.trained_
-    assert len(ax.get_legend().get_texts()) == 4

@@ -8,8 +8,6 @@ import sys
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from matplotlib.colors import to_rgb
-from matplotlib.figure import Figure
 
 from pa_select import plotting, posterior_agreement
 from pa_select.plotting.axes import Display, number
@@ -68,27 +66,6 @@ MAKERS = {
 CLASSES = [getattr(plotting, name) for name in plotting.__all__]
 
 
-def artists(display):
-    """The artists in a display's attributes, in whatever they are nested."""
-    stack = [value for name, value in vars(display).items() if name.endswith("_")]
-    while stack:
-        value = stack.pop()
-        if isinstance(value, dict):
-            stack += value.values()
-        elif isinstance(value, np.ndarray):
-            stack += value.ravel().tolist()
-        elif hasattr(value, "get_children") and not hasattr(value, "get_alpha"):
-            stack += value.get_children()
-        elif isinstance(value, (list, tuple)):
-            stack += value
-        elif hasattr(value, "get_alpha"):
-            yield value
-
-
-def luminance(color):
-    return float(np.dot(to_rgb(color), [0.299, 0.587, 0.114]))
-
-
 @pytest.mark.parametrize("cls", CLASSES)
 def test_every_display_has_the_same_methods_and_says_what_it_has(cls):
     assert issubclass(cls, Display)
@@ -105,15 +82,6 @@ def test_every_display_has_the_same_methods_and_says_what_it_has(cls):
     for field in dataclasses.fields(cls):
         assert field.name in cls.__doc__
     assert "Keywords of `plot` go to" in " ".join(cls.__doc__.split())
-
-
-@pytest.mark.parametrize("name", MAKERS)
-def test_keywords_are_passed_on(name, ax):
-    make = MAKERS[name]
-    display = make(ax, alpha=0.25)
-    assert 0.25 in [artist.get_alpha() for artist in artists(display) if artist is not ax]
-    with pytest.raises((AttributeError, TypeError), match="no_such_keyword"):
-        make(Figure().subplots(), no_such_keyword=1)
 
 
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
@@ -153,20 +121,6 @@ def test_a_new_figure_in_which_no_label_is_cut_off_and_given_axes(make, ax):
     assert ax.get_legend() is not None or display.ax_right_.get_legend() is not None
 
 
-@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
-@pytest.mark.parametrize("style", ["dark_background", "grayscale"])
-def test_every_style_gives_words_that_can_be_read(make, style):
-    with plt.style.context(style):
-        ax = Figure().subplots()
-        make(ax)
-        ax.figure.draw_without_rendering()
-        background = luminance(ax.figure.get_facecolor())
-        legends = [each.get_legend() for each in ax.figure.axes if each.get_legend()]
-        words = [ax.xaxis.label, ax.yaxis.label, *ax.get_xticklabels(), *ax.get_yticklabels()]
-        words += [text for legend in legends for text in legend.get_texts()]
-        assert all(abs(luminance(text.get_color()) - background) > 0.4 for text in words)
-
-
 def test_matplotlib_is_imported_when_something_is_drawn():
     code = (
         "import sys, pa_select.plotting as p\n"
@@ -193,12 +147,3 @@ def test_numbers_in_labels():
     values = 0.114493, 0, 2.281e5, np.inf, -np.inf
     texts = ["0.1145", "0", "2.281e+05", r"$\infty$", "-inf"]
     assert [number(value) for value in values] == texts
-
-
-def test_a_legend_has_as_many_columns_as_fit(ax):
-    lines = [ax.plot([0, 1], label=f"line {i}")[0] for i in range(4)]
-    assert Display._legend(ax, lines)._ncols == 4
-    lines[2].set_label("a line " + 5 * "with a long name ")
-    assert Display._legend(ax, lines)._ncols == 1
-    lines[2].set_label("a line with a name")
-    assert Display._legend(ax, lines, fontsize=20)._ncols < Display._legend(ax, lines)._ncols

@@ -56,17 +56,6 @@ def test_a_net(callback, ax):
     assert labels == ["agreement", "validation accuracy", f"kept, epoch {kept}"]
 
 
-def test_no_line_covers_the_kept_epoch(ax):
-    display = DRAW(HISTORY, ax=ax)
-    ax.figure.canvas.draw()
-    # It is in the axes that are drawn last, at the place of its agreement in the left ones.
-    assert display.kept_.axes is display.ax_right_
-    assert display.kept_.get_zorder() > display.lines_["valid_acc"].get_zorder()
-    drawn = display.kept_.get_transform().transform((3, 0.5))
-    np.testing.assert_allclose(drawn, ax.transData.transform((3, 0.5)))
-    assert display.ax_right_.get_ylim()[0] > 0.3  # not stretched to hold it
-
-
 def test_the_kept_epoch_is_the_last_one_recorded(ax):
     """The guard may go back from the last epoch that was the best when it ended."""
     kept = [None, 2, 3, 3, 2]
@@ -86,25 +75,3 @@ def test_a_list_of_dicts(ax):
     plain = DRAW([{"agreement": 0.1}, {"agreement": 0.2}], columns=["agreement"])
     assert_array_equal(plain.line_.get_xdata(), [1, 2])
     assert plain.kept is plain.kept_ is plain.ax_right_ is None
-
-
-def test_other_columns(ax):
-    display = DRAW(HISTORY, columns=("pa", "valid_acc", "shifted"), ax=ax)
-    assert list(display.lines_) == ["valid_acc", "shifted"]
-    assert display.ax_right_.get_ylabel() == "score"
-    looks = [(x.get_marker(), x.get_color()) for x in (display.line_, *display.lines_.values())]
-    assert all(len(set(kind)) == 3 for kind in zip(*looks, strict=True))
-    uniform = DRAW([row | {"pa_uniform": 0.5} for row in HISTORY], columns=("pa", "pa_uniform"))
-    assert uniform.lines_["pa_uniform"].get_label() == "agreement, uniform prior"
-    without = [{"epoch": 1, "pa": 0.2}]
-    assert DRAW(without).ax_right_ is None
-
-
-def test_a_kept_epoch_that_is_not_drawn_is_not_marked(ax):
-    assert EpochsDisplay(epochs=[1, 2], agreement=[0.1, 0.2], kept=7).plot(ax).kept_ is None
-
-
-def test_columns_that_were_not_recorded_are_left_out_but_the_agreement_must_be_there():
-    assert list(DRAW(HISTORY, columns=("pa", "acc", "valid_acc")).scores) == ["valid_acc"]
-    with pytest.raises(KeyError, match="PA"):
-        DRAW(HISTORY, columns=("PA",))

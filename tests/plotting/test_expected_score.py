@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_classification
-from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 
 from pa_select import PASearchCV, expected_score
@@ -108,17 +107,6 @@ def test_the_worst_site_or_a_named_one(adapted, ax):
     assert named.ax_.get_xlabel() == "expected accuracy at b"
 
 
-def test_adapted_candidates_have_another_marker(adapted, ax):
-    mask = adapted.cv_results_["adapted_turned"]
-    assert mask.any()
-    display = ExpectedScoreDisplay.from_result(adapted, site="turned", ax=ax)
-    assert len(display.errorbars_["adapted"].lines[0].get_xdata()) == mask.sum()
-    both = display_of(3, adapted=[True, False, True]).plot(ax)
-    bars = both.errorbars_
-    assert_array_equal(bars["adapted"].lines[0].get_ydata(), [0, 2])
-    assert len({one.lines[0].get_marker() for one in bars.values()}) == 2
-
-
 def test_true_scores(search, ax):
     truth = np.array([0.5, 0.6, 0.7, 0.8])
     for given in (truth, truth.tolist(), dict(zip(NAMES, truth, strict=True))):
@@ -154,27 +142,3 @@ def test_at_most_so_many_rows_and_the_chosen_one_among_them(ax):
     assert chosen.chosen_.get_ydata() == 0
     assert_array_equal(display_of(30, best_index=3).plot(ax).candidates_, range(30))
     assert ax.get_ylabel() == ""
-
-
-def test_failed_candidates_are_not_drawn(ax):
-    display = ExpectedScoreDisplay(
-        score=[np.nan, 0.5, 0.7], standard_error=[np.nan, np.nan, 0.1], best_index=0
-    ).plot(ax)
-    assert_array_equal(display.candidates_, [1, 2])
-    assert display.chosen_ is None
-    assert ax.get_ylabel() == "2 of 3 candidates"
-    none = ExpectedScoreDisplay(score=[np.nan], standard_error=[np.nan]).plot(ax)
-    assert none.errorbars_ == {}
-
-
-def test_a_search_without_pairs_is_named(search):
-    unpaired = PASearchCV(LogisticRegression(), GRID, cv=2).fit(X, Y)
-    with pytest.raises(ValueError, match="result: expected a search fitted with paired"):
-        ExpectedScoreDisplay.from_result(unpaired)
-    with pytest.raises(KeyError, match="expected_score_b"):
-        ExpectedScoreDisplay.from_result(search, site="b")
-
-
-def test_a_search_that_is_not_fitted():
-    with pytest.raises(NotFittedError):
-        ExpectedScoreDisplay.from_result(PASearchCV(LogisticRegression(), GRID))

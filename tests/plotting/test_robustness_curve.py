@@ -12,7 +12,6 @@ from pa_select import robustness_curve
 from pa_select.plotting import RobustnessCurveDisplay
 from pa_select.plotting.robustness_curve import LABELS
 from pa_select.shifts import GaussianNoise
-from papers.shifts import FMN
 
 X, Y = load_digits(return_X_y=True)
 X = X / 16
@@ -122,12 +121,6 @@ def test_lines_and_labels_of_other_priors_and_columns(prior, column, expected, a
     assert ax.get_ylabel() == lines
 
 
-def test_models_of_different_numbers_of_classes_have_no_common_limit(ax):
-    models = {"ten": MODELS["linear"], "two": GaussianNB().fit(X[:600], Y[:600] > 4)}
-    curve = robustness_curve(models, X[TEST], shift=GaussianNoise(0.3), metrics="agreement")
-    assert DRAW(curve, ax=ax).references_ == [[]]
-
-
 @pytest.mark.parametrize(
     ("column", "error"),
     [
@@ -161,21 +154,6 @@ def test_every_measure_can_be_drawn(curve):
             assert_array_equal(drawn(container)[1][inside], values[inside])
 
 
-def test_inverse_temperatures_of_zero_and_infinity_are_at_the_edges(curve, ax):
-    display = DRAW(curve, column="beta", at={"power": 0.4}, ax=ax)
-    assert ax.get_yscale() == "log"
-    at_edges = {}
-    for name in MODELS:
-        rows = rows_of(curve, estimator=name, power=0.4)
-        up, down = rows["beta"] == np.inf, rows["beta"] == 0
-        at_edges[name] = up.sum(), down.sum()
-        x, y = display.edges_[0][name].get_data()
-        assert_array_equal(x, rows["ratio"][up | down])
-        assert_array_equal(y, rows["beta"][up | down] == np.inf)
-        assert_array_equal(np.isnan(drawn(display.errorbars_[0][name])[1]), up | down)
-    assert at_edges == {"linear": (1, 0), "naive": (1, 1)}
-
-
 def test_a_panel_for_each_power(curve):
     display = DRAW(curve)
     assert display.panels == sorted(POWERS)
@@ -198,21 +176,6 @@ def test_a_panel_for_each_power(curve):
         assert [label.get_text() for x, label in ticks if 0 <= x <= 1] == ["0", "0.5", "1"]
 
 
-def test_powers_of_several_orders_are_in_logarithms():
-    def scale(x, x_name="power"):
-        values = np.zeros((1, 1, len(x)))
-        display = RobustnessCurveDisplay(
-            x=x, values=values, names=["a"], panels=[1.0], x_name=x_name
-        ).plot()
-        ticks = [text.get_text() for text in display.ax_.get_xticklabels()]
-        return display.ax_.get_xscale(), ticks
-
-    assert scale([0.01, 0.1, 1]) == ("log", ["0.01", "0.1", "1"])
-    for x in ([0.1, 0.2, 0.3, 0.4], [0, 0.01, 0.1, 1], [0.1, 1]):
-        assert scale(x)[0] == "linear"
-    assert scale([0.01, 0.1, 1], "ratio")[0] == "linear"
-
-
 def test_what_varies_is_the_axis(curve, ax):
     def small(**options):
         return robustness_curve(MODELS["linear"], X[600:640], shift=GaussianNoise(0.3), **options)
@@ -222,37 +185,3 @@ def test_what_varies_is_the_axis(curve, ax):
     assert ax.get_xlabel() == "power of the shift"
     assert DRAW(curve, at={"ratio": 1}, ax=ax).x_name == "power"
     assert DRAW(curve).x_name == "ratio"
-
-
-def test_unbounded_powers_have_a_panel_but_no_place_on_an_axis():
-    attacked = robustness_curve(
-        MODELS["linear"],
-        X[600:620],
-        Y[600:620],
-        shift=FMN(steps=5),
-        powers=[0.5, np.inf],
-        ratios=[0.5, 1],
-    )
-    display = DRAW(attacked, column="success_rate")
-    assert display.axes_[1].get_title() == r"power of the shift: $\infty$"
-
-
-def test_several_curves_on_the_same_axes_look_different(curve, ax):
-    displays = [DRAW(curve, at={"power": power}, ax=ax) for power in POWERS]
-    lines = [bars.lines[0] for d in displays for bars in d.errorbars_[0].values()]
-    looks = {(x.get_color(), x.get_linestyle(), x.get_marker()) for x in lines}
-    assert len(looks) == len(lines) == 6
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"column": "f1"}, KeyError, "f1"),
-        ({"at": {"power": 0.3}}, ValueError, r"at\['power'\]: expected one of \[0.4.*, got .*0.3"),
-        ({"at": {"scale": 1}}, KeyError, "scale"),
-        ({"ax": 3}, ValueError, r"ax: expected None for 3 panels \(.*\); `at` chooses"),
-    ],
-)
-def test_errors(curve, options, error, message):
-    with pytest.raises(error, match=message):
-        DRAW(curve, **options)

@@ -4,11 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_wine
-from sklearn.dummy import DummyClassifier
-from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
-from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -86,7 +83,8 @@ def test_candidates(search, ax):
 
 
 def test_the_worst_environment_in_words(ax):
-    search = PASearchCV(MODEL, FEW, scoring="accuracy", selection="worst_environment", refit=False)
+    rule = GuardedSelection(score="score_worst_environment")
+    search = PASearchCV(MODEL, FEW, scoring="accuracy", refit=rule)
     environments = np.arange(len(Y)) % 2
     display = PASearchDisplay.from_result(search.fit(X, Y, environments=environments), ax=ax)
     assert display.score_name == "accuracy in the worst environment"
@@ -112,7 +110,7 @@ def test_with_pairs_the_expected_score_is_drawn(ax):
     assert_array_equal(np.ravel(display.chosen_.get_data()), both[search.best_index_])
     assert both[search.best_index_, 1] == both[eligible, 1].max()
     # Where the agreement decided it is drawn.
-    search.set_params(selection="agreement").fit(X[rest], Y[rest], paired=twice)
+    search.set_params(refit="agreement").fit(X[rest], Y[rest], paired=twice)
     PASearchDisplay.from_result(search, ax=ax)
     assert ax.get_ylabel().startswith("agreement (nats per pair)")
 
@@ -132,15 +130,6 @@ def test_several_metrics_views_and_no_choice(ax):
     assert nothing.score_name == "accuracy"
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_what_failed_is_counted(ax):
-    pipeline = make_pipeline(StandardScaler(), KNeighborsClassifier())
-    search = PASearchCV(pipeline, {"kneighborsclassifier__n_neighbors": [1, 5, 9, 10_000]}, cv=3)
-    display = PASearchDisplay.from_result(search.fit(X, Y), ax=ax)
-    assert sum(len(points(bars)) for bars in display.errorbars_.values()) == 3
-    assert "1 not drawn" in display.errorbars_["not eligible"].get_label()
-
-
 def test_a_search_of_scikit_learn(ax):
     search = GridSearchCV(
         MODEL,
@@ -152,7 +141,7 @@ def test_a_search_of_scikit_learn(ax):
     display = PASearchDisplay.from_result(search, ax=ax)
     assert_array_equal(display.value, search.cv_results_["mean_test_pa"])
     assert_array_equal(display.score, search.cv_results_["mean_test_accuracy"])
-    assert_array_equal(display.eligible, search.refit.explain(search.cv_results_).eligible)
+    assert_array_equal(display.eligible, search.refit.eligible(search.cv_results_))
     assert display.threshold_ is not None
     splits = [search.cv_results_[f"split{i}_test_pa"] for i in range(3)]
     assert_allclose(display.value_error, np.std(splits, axis=0, ddof=1) / np.sqrt(3))
@@ -195,13 +184,6 @@ def test_the_area_of_a_disc_is_the_weight(search, ax):
     )
 
 
-def test_a_choice_without_an_agreement_is_named(ax):
-    given = {"eligible": [True, False], "best_index": 0, "names": ["a", "b"]}
-    display = made([0.9, 0.95], [0.5, np.nan], **given).plot(ax)
-    assert display.score_choice_.get_label() == "best score: b (not drawn)"
-    ax.figure.draw_without_rendering()
-
-
 @pytest.mark.parametrize("guarded", [False, True])
 def test_a_terrible_candidate_does_not_squash_the_others(guarded, ax):
     eligible = np.append(np.ones(20, dtype=bool), not guarded)
@@ -216,50 +198,3 @@ def test_a_terrible_candidate_does_not_squash_the_others(guarded, ax):
     assert "outside the axes (1)" in labels_of(ax)
     ax.autoscale()
     assert outside(display, both) == 0
-
-
-@pytest.mark.parametrize(
-    ("at", "edge"), [((0.1, 1.05), "left"), ((0.905, -9), "bottom"), ((0.905, 9), "top")]
-)
-def test_marks_at_the_edge_where_something_is_outside(at, edge, ax):
-    display = crowd(eligible=np.append(np.ones(20, dtype=bool), False))
-    display.best_index = int(np.argmax(display.score[:-1]))
-    display.score[-1], display.value[-1] = at
-    mark = display.plot(ax).outside_
-    left, bottom, top = ax.get_xlim()[0], *ax.get_ylim()
-    expected = {"left": (left, at[1]), "bottom": (at[0], bottom), "top": (at[0], top)}[edge]
-    assert_allclose(np.ravel(mark.get_data()), expected)
-
-
-def test_candidates_that_are_named_and_the_guard_are_inside(ax):
-    eligible = np.append(np.ones(20, dtype=bool), False)
-    better = crowd(eligible=eligible)
-    better.score[-1], better.value[-1] = 0.999, 1
-    better.plot(ax)
-    assert better.score_choice_.get_xdata() == [0.999]
-    assert better.outside_ is None
-    chosen = crowd(eligible=eligible, best_index=20).plot(ax)
-    assert outside(chosen, np.column_stack([chosen.score, chosen.value])) == 0
-    guarded = crowd(eligible=eligible, threshold=0.85).plot(ax)
-    assert ax.get_xlim()[0] < 0.85
-    assert len(guarded.outside_.get_xdata()) == 1
-    # So are their errors.
-    wide = crowd(eligible=eligible, score_error=np.full(21, 0.1)).plot(ax)
-    assert ax.get_xlim()[0] < wide.score[:-1].min() - 0.1
-    assert len(wide.outside_.get_xdata()) == 1
-
-
-def test_around_one_eligible_candidate_half_of_the_others_are_shown(ax):
-    score, value = np.array([[0.9, 0.89, 0.88, 0.87, 0.1], [1.0, 0.9, 1.1, 0.8, -300]])
-    display = made(score, value, eligible=np.arange(5) == 0, score_error=np.zeros(5)).plot(ax)
-    assert outside(display, np.column_stack([score, value])[:3]) == 0
-    assert outside(display, np.column_stack([score, value])) > 0
-
-
-def test_errors(search, ax):
-    with pytest.raises(NotFittedError):
-        PASearchDisplay.from_result(PASearchCV(MODEL, GRID), ax=ax)
-    plain = GridSearchCV(DummyClassifier(), {"strategy": ["prior"]}).fit(X, Y)
-    needed = r"result: expected a search that recorded an agreement and a score, got the metrics "
-    with pytest.raises(ValueError, match=rf"{needed}\['score'\]\. .*both metrics .*scoring="):
-        PASearchDisplay.from_result(plain, ax=ax)

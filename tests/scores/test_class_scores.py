@@ -28,14 +28,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
-from skorch import NeuralNetBinaryClassifier, NeuralNetClassifier, NeuralNetRegressor
+from skorch import NeuralNetBinaryClassifier, NeuralNetClassifier
 from skorch.exceptions import NotInitializedError
 from torch import nn
 
-from pa_select import PAScoring, class_scores, posterior_agreement, robustness_curve
+from pa_select import class_scores, posterior_agreement, robustness_curve
 from pa_select.scores import align_classes
 from pa_select.shifts import FGSM, PGD, GaussianNoise
-from papers.learners import ERMNet
 from papers.measures.sharpness import _outputs
 from papers.shifts import FMN
 
@@ -175,18 +174,6 @@ def test_modules_give_their_raw_outputs(convert):
     assert list(classes) == [0, 1, 2]
 
 
-@pytest.mark.parametrize(
-    "net", [Net(1), Net(1, squeeze=True), Net(2, several=True)], ids=["column", "vector", "tuple"]
-)
-def test_modules_of_other_outputs(net):
-    scores, classes = class_scores(net, X)
-    assert scores.shape == (150, 2)
-    assert list(classes) == [0, 1]
-    if net.layers[-1].out_features == 1:
-        margin = net.eval()(torch.tensor(X, dtype=torch.float32)).detach().reshape(-1)
-        torch.testing.assert_close(scores[:, 1] - scores[:, 0], margin)
-
-
 def test_a_module_may_name_its_classes():
     torch.manual_seed(0)
     net, names = Net(), np.array(["cat", "ant", "bee"])
@@ -226,16 +213,6 @@ def nets():
     return logits.fit(X32, Y), probabilities.fit(X32, Y), binary
 
 
-def test_a_module_of_wrong_outputs_is_left_as_it_was():
-    net = nn.Sequential(Net(), nn.Identity())
-    net[1].forward = lambda x: {"hidden": x}
-    net[0].eval()
-    with pytest.raises(TypeError, match="module that returns a tensor, .*got dict") as _kept:
-        class_scores(net, X)
-    assert torch.is_grad_enabled()
-    assert [part.training for part in (net, *net)] == [True, False, True]
-
-
 def test_skorch_nets_give_logits(nets):
     for net in nets:
         net.module_.train()
@@ -251,13 +228,6 @@ def test_skorch_nets_give_logits(nets):
     scores, _ = class_scores(pipeline, X32)
     expected, _ = class_scores(nets[0], pipeline[:-1].transform(X32))
     torch.testing.assert_close(scores, expected)
-
-
-def test_modules_and_nets_that_are_no_classifiers():
-    net = NeuralNetRegressor(Net(1), max_epochs=1, verbose=0, train_split=None)
-    net.fit(X32, Y.astype(np.float32)[:, None])
-    with pytest.raises(TypeError, match="expected a classifier, got a NeuralNetRegressor"):
-        class_scores(net, X32)
 
 
 class Wrapped(nn.Module):
@@ -290,20 +260,6 @@ def test_modules_that_name_their_logits_do_what_they_do_without_the_name(wrap):
         curves = (robustness_curve({"": x}, *data, shift=shift) for x in (plain, named))
         pd.testing.assert_frame_equal(*(curve.to_frame() for curve in curves))
     torch.testing.assert_close(_outputs(named.eval(), X32), _outputs(plain.eval(), X32))
-
-
-def test_learners_train_modules_that_name_their_logits():
-    learnt = []
-    for wrap in (lambda x: x, *WRAPPERS.values()):
-        torch.manual_seed(0)
-        settings = {"max_epochs": 2, "verbose": 0, "train_split": None}
-        net = ERMNet(Wrapped(Net(), wrap), callbacks=[PAScoring((X32, X32 + 0.5))], **settings)
-        net.fit(X32, Y, environments=Y % 2)
-        learnt.append((net.history[:, "pa"], class_scores(net, X32)[0]))
-        assert net.predict_proba(X32).shape == (len(X), 3)
-    for agreements, scores in learnt[1:]:
-        assert agreements == learnt[0][0]
-        torch.testing.assert_close(scores, learnt[0][1])
 
 
 def test_a_class_that_a_model_lacks_has_the_lowest_score_of_each_row():

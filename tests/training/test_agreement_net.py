@@ -222,14 +222,6 @@ def test_warnings():
         net(pair_batch_size=8).fit(X[:100], Y[:100])
 
 
-@pytest.mark.parametrize("params", [{"prior": "flat"}, {"beta": -1.0}])
-def test_a_wrong_parameter_is_refused_before_the_training_is_forgotten(params):
-    fitted = net().fit(X[:100], Y[:100])
-    with pytest.raises(ValueError, match="expected"):
-        fitted.set_params(**params).fit(X[:100], Y[:100])
-    assert len(fitted.history) == 2
-
-
 @pytest.mark.filterwarnings("error:pairs:UserWarning")
 def test_a_small_last_batch_is_little_evidence_of_another_class_mix():
     # The last epoch is one step. It sees 16 of 1000 pairs, and no pair of some classes.

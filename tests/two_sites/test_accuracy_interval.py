@@ -87,8 +87,9 @@ def test_how_many_independent_rows_groups_are_worth():
     found = [effective_number(rng.random(400) < 0.8, np.arange(400) // 4, 400) for _ in range(200)]
     assert np.mean(found) == pytest.approx(375, abs=20)
     assert effective_number(np.ones(400, dtype=bool), np.arange(400) // 4, 400) == 100
-    # Five groups of equal accuracy, however rounding says that they differ.
-    assert effective_number(np.tile(right[:70], 5), np.repeat(np.arange(5), 70), 350) == 5
+    # Five groups of equal accuracy, in which rows differ, however rounding says that they vary.
+    equal = effective_number(np.tile(right[:70], 5), np.repeat(np.arange(5), 70), 350)
+    assert equal == pytest.approx(350 / widening(5, 350) ** 2)
 
 
 def test_one_group_is_no_sample_of_groups():

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import t
 from sklearn.datasets import load_diabetes
 from sklearn.dummy import DummyRegressor
-from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, Ridge
+from sklearn.linear_model import LinearRegression, PoissonRegressor, Ridge
 from sklearn.metrics import (
     get_scorer,
     make_scorer,
@@ -130,32 +130,6 @@ def test_the_estimates_are_near_the_truth_and_rank_the_models():
     assert by_model["ridge"][2:-1] == alone[2:-1]
 
 
-@pytest.mark.filterwarnings("ignore:invalid value encountered in matmul:RuntimeWarning")
-def test_bad_input_is_named():
-    X, there, y = spectra()
-    model = Ridge().fit(X[:200], y[:200])
-    rows = X[300:360], there[300:360], X[200:300]
-    two = Ridge().fit(X[:200], np.column_stack([y, y])[:200])
-    classifier = LogisticRegression().fit(X[:200], y[:200] > 150)
-    y_val, words = y[200:300], np.full(100, "high")
-    by_accuracy, by_classifier = {"scoring": "accuracy"}, {"reference": classifier}
-    for models, labels, options, error, message in (
-        (two, y_val, {}, ValueError, "expected regressors of one output, got Ridge, .* 2 val"),
-        ([model, classifier], y_val, {}, TypeError, "Ridge is a regressor, and Logis.* is not"),
-        (model, words, {}, ValueError, "could not convert string to float"),
-        (model, y_val, by_accuracy, ValueError, "Classification metrics can't handle a mix"),
-        (model, y_val, by_classifier, TypeError, "reference: expected a regressor, got Logistic"),
-    ):
-        with pytest.raises(error, match=message):
-            expected_score(models, *rows, labels, **options)
-    far = line(1.0)
-    far.coef_ = np.full(10, np.inf)
-    with pytest.raises(ValueError, match="expected finite predictions, got LinearRegression"):
-        expected_score(far, *rows, y[200:300])
-    with pytest.warns(UserWarning, match="y_val: expected the labels of X_val"):
-        expected_score(model, *rows, -y[200:300])
-
-
 @pytest.mark.parametrize(("scoring", "tails", "least"), [(RMSE, 50, 0.93), (MAE, 3, 0.92)])
 def test_the_interval_covers_the_worst_change(scoring, tails, least):
     held = held_truths(scoring, tails)
@@ -243,6 +217,28 @@ def test_equal_weights_are_no_weights_and_rows_of_weight_0_do_not_count():
     every, weight = np.full(200, True), np.ones(200)
     assert expected(every, weight) == pytest.approx(expected(every))
     assert expected(every, np.where(zero, 0.0, weight)) == pytest.approx(expected(~zero))
+
+
+def test_several_targets_are_refused_with_a_way_out():
+    X, y = load_diabetes(return_X_y=True)
+    y, pair = np.column_stack([y, y]), (X[:60], 1.01 * X[:60])
+    message = r"expected shape \(382,\), got \(382, 2\)\. For several numbers of a row fit one"
+    with pytest.raises(ValueError, match=f"^y: {message} model or search"):
+        PASearchCV(Ridge(), {}).fit(X[60:], y[60:], paired=pair)
+    with pytest.raises(ValueError, match=f"^y_val: {message} model or search"):
+        expected_score(Ridge().fit(X, y), *pair, X[60:], y[60:])
+
+
+def test_a_maximum_grows_with_the_rows_and_has_no_expected_score():
+    X, y = load_diabetes(return_X_y=True)
+    pair, rest, scoring = (X[:60], 1.01 * X[:60]), (X[60:], y[60:]), "neg_max_error"
+    for call in (
+        lambda: PASearchCV(Ridge(), {}, scoring=scoring).fit(*rest, paired=pair),
+        lambda: expected_score(Ridge().fit(*rest), *pair, *rest, scoring=scoring),
+        lambda: expected_scorer(*pair, scoring=scoring),
+    ):
+        with pytest.raises(ValueError, match="does not grow with .*, such as 'neg_root_mean_sq"):
+            call()
 
 
 @pytest.mark.parametrize("counts", [True, False])

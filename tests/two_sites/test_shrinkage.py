@@ -79,8 +79,8 @@ def test_a_bad_candidate_does_not_touch_the_others():
     level, level_error = np.array([-0.25, -0.32, -0.33, -0.9]), np.full(4, 0.03)
     columns = score, error, level, level_error
     without, found = shrink(*(column[:3] for column in columns)), shrink(*columns)
-    np.testing.assert_array_equal(found.scores[:3], without.scores)
-    np.testing.assert_array_equal(found.misfit[:3], without.misfit)
+    np.testing.assert_allclose(found.scores[:3], without.scores)
+    np.testing.assert_allclose(found.misfit[:3], without.misfit, atol=1e-12)
     assert found.misfit.max() == found.misfit[3] > 0.5 > 0.05 > found.misfit[:3].max()
 
 

@@ -1,7 +1,5 @@
 """Nets of skorch: its cache, its SliceDict and SliceDataset, torch's Datasets and DataLoaders."""
 
-import re
-
 import numpy as np
 import pytest
 import torch
@@ -13,7 +11,7 @@ from sklearn.utils import shuffle
 from skorch import NeuralNetClassifier, NeuralNetRegressor
 from skorch.callbacks import EpochScoring
 from skorch.helper import SliceDataset, SliceDict
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import TensorDataset
 
 from pa_select import (
     PACommittee,
@@ -121,78 +119,6 @@ def test_rows_in_containers_of_skorch_have_the_numbers_of_arrays(door, wrap, mod
     np.testing.assert_allclose(door(wrap, model), expected, atol=2e-6)
 
 
-@KINDS
-def test_the_same_rows_in_containers_are_refused(wrap, model):
-    search = PASearchCV(model, {}, cv=3)
-    with pytest.raises(ValueError, match="paired\\[1\\]: expected the objects of .* same values"):
-        search.fit(wrap(V), LABELS, paired=(wrap(A), wrap(A.copy())))
-    with pytest.raises(ValueError, match="views: expected rows that differ from X"):
-        search.fit(wrap(V), LABELS, views=wrap(V.copy()))
-    with pytest.raises(TypeError, match="views: expected a callable"):
-        PAScorer(views=wrap(V))
-
-
-def test_other_parts_and_other_shapes_in_containers_are_refused():
-    search = PASearchCV(net(InParts), {}, cv=3)
-    other = SliceDict(left=B[:, :6], rest=B[:, 6:])
-    with pytest.raises(ValueError, match="paired\\[1\\]: expected a SliceDict of .*'rest'"):
-        search.fit(in_dict(V), LABELS, paired=(in_dict(A), other))
-    with pytest.raises(ValueError, match="paired\\[1\\]: expected rows of shape \\(13,\\)"):
-        PASearchCV(net(), {}, cv=3).fit(
-            in_dataset(V), LABELS, paired=(in_dataset(A), in_dataset(B[:, :5]))
-        )
-
-
-class Untouched(Seeded):
-    def fit(self, X, y=None, **params):
-        raise AssertionError("fitted")
-
-
-@pytest.mark.parametrize(
-    ("kind", "advice"),
-    [(lambda data: data, "SliceDataset\\(X\\)"), (DataLoader, "loader.dataset")],
-)
-def test_a_dataset_and_a_loader_as_rows_are_refused_before_a_fit(kind, advice):
-    data = dataset(V, LABELS)
-    search = PASearchCV(Untouched(Whole), {}, cv=3)
-    with pytest.raises(TypeError, match=f"^X: .*{advice}"):
-        search.fit(kind(data), LABELS, paired=(A, B))
-    with pytest.raises(TypeError, match=f"^X: .*{advice}"):
-        PACommittee(GridSearchCV(Untouched(Whole), {}, cv=3)).fit(kind(data), LABELS)
-
-
-def test_parts_in_a_dict_are_no_rows():
-    parts = {"left": V[:, :6], "right": V[:, 6:]}
-    fitted = net(InParts).fit(parts, LABELS)
-    cure = re.escape("got a dict; give skorch.helper.SliceDict(**X_val).")
-    with pytest.raises(TypeError, match=f"^X_val: .*{cure}"):
-        expected_score(fitted, in_dict(A), in_dict(B), parts, LABELS)
-    cure = re.escape("SliceDict(**X).")
-    with pytest.raises(TypeError, match=cure):
-        PACommittee(GridSearchCV(net(InParts), {}, cv=3)).fit(parts, LABELS)
-    with pytest.raises(TypeError, match=cure):
-        PACommittee.from_models([fitted], parts, LABELS)
-    rows = SliceDict(**parts)  # what the message says runs
-    # skorch gives its scorers a dict.
-    assert PAScorer()(fitted, parts, LABELS) == PAScorer()(fitted, rows, LABELS)
-    assert PACommittee.from_models([fitted, fitted], rows, LABELS).score(rows, LABELS) > 0
-
-
-def test_loaders_are_refused_in_every_door():
-    loader = DataLoader(dataset(A), batch_size=10)
-    fitted = net().fit(V, LABELS)
-    calls = {
-        "X_b": lambda: expected_score(fitted, A, loader, V, LABELS),
-        "X_val": lambda: expected_score(fitted, A, B, loader, LABELS),
-        "X_a": lambda: expected_scorer(loader, B),
-        "paired\\[0\\]": lambda: PAScorer(paired=(loader, B)),
-        "views": lambda: PASearchCV(net(), {}).fit(V, LABELS, views=loader),
-    }
-    for name, call in calls.items():
-        with pytest.raises(TypeError, match=f"{name}: .*loader.dataset"):
-            call()
-
-
 def history(scorer, *fitted_to, use_caching=True, model=None):
     """Train a small net and return the scorer's column of its history."""
     scoring = EpochScoring(scorer, name="score", lower_is_better=False, use_caching=use_caching)
@@ -276,15 +202,6 @@ def test_a_net_of_numbers_learns_targets_in_a_column(refit):
     np.testing.assert_allclose(*scores, rtol=1e-3)
     if refit is True:
         assert found.score(V, target) > 0.5
-
-
-def test_a_dict_of_parts_points_to_slice_dict():
-    parts = [{"left": x[:, :6], "right": x[:, 6:]} for x in (V, A, B)]
-    model = net(InParts)
-    with pytest.raises(TypeError, match=r"X: expected rows .*SliceDict\(\*\*X\)"):
-        PASearchCV(model, {}, cv=2).fit(parts[0], LABELS, views=parts[0])
-    with pytest.raises(TypeError, match=r"paired.0.: expected rows that .*SliceDict"):
-        PASearchCV(model, {}, cv=2).fit(SliceDict(**parts[0]), LABELS, paired=tuple(parts[1:]))
 
 
 @pytest.mark.parametrize(

@@ -3,17 +3,15 @@
 import numpy as np
 import pytest
 from sklearn.decomposition import PCA
-from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
-from sklearn.tree import DecisionTreeClassifier
 
-from pa_select.model_selection.results_table import (
+from pa_select.model_selection.summary import (
     candidate_names,
-    class_of_all,
+    class_name,
     some_names,
     with_error,
 )
@@ -46,41 +44,24 @@ def test_parameters_that_vary(grid, names):
     assert names_of(grid) == names
 
 
-def test_estimators_by_their_class_or_their_parameters():
+def test_estimators_by_what_they_say_of_themselves():
     grid = [
         {"model": [LogisticRegression()], "model__C": [1.0]},
         {"model": [SVC()], "model__C": [1.0, 10.0], "model__kernel": ["rbf"]},
     ]
-    assert names_of(grid) == ["LogisticRegression, C=1", "SVC, C=1", "SVC, C=10"]
-    pipelines = [make_pipeline(PCA(), LogisticRegression()), make_pipeline(PCA(), SVC())]
-    assert names_of({"model": pipelines}) == ["LogisticRegression", "SVC"]
-    models = [DummyClassifier(), DummyClassifier(strategy="uniform"), SVC()]
-    names = ["DummyClassifier()", "DummyClassifier(strategy='uniform')", "SVC"]
-    assert names_of({"model": models}) == names
+    names = ["LogisticRegression(), C=1", "SVC(), C=1, kernel=rbf", "SVC(), C=10, kernel=rbf"]
+    assert names_of(grid) == names
+    pipelines = [make_pipeline(PCA(n), SVC()) for n in (2, 5)]
+    names = ["PCA(n_components=2) + SVC()", "PCA(n_components=5) + SVC()"]
+    assert names_of({"model": pipelines}) == names
     # A parameter that only some have tells where nothing else does.
     params = [{"C": 1}, {"C": 1, "gamma": 0.1}, {"C": 2}]
     assert candidate_names(params, SVC()) == ["C=1", "C=1, gamma=0.1", "C=2"]
 
 
-def test_pipelines_of_one_last_step_by_the_steps_that_differ():
-    pipelines = [make_pipeline(StandardScaler(), PCA(n), SVC()) for n in (2, 5)]
-    names = names_of(
-        {"model": [*pipelines, make_pipeline(StandardScaler(), "passthrough", SVC())]}
-    )
-    assert names == ["PCA(n_components=2) + SVC()", "PCA(n_components=5) + SVC()", "SVC()"]
-    raised, summed = FunctionTransformer(np.exp), FunctionTransformer(np.cumsum)
-    names = names_of({"prepare": [summed, make_pipeline(raised, summed)]})
-    assert names == ["cumsum", "exp + cumsum"]
-
-
 def test_equal_names_have_the_number_of_the_candidate_and_names_are_short():
-    models = [FunctionTransformer(np.cumsum, kw_args={"axis": n}) for n in (0, 1)]
-    assert names_of({"prepare": [*models, SVC()]}) == ["cumsum #0", "cumsum #1", "SVC"]
     long = [{"weights": [*range(999), n]} for n in (1, 2)]
-    first, second = candidate_names(long, MODEL)
-    assert first.endswith("… #0")
-    assert second.endswith("… #1")
-    assert [name[-5:] for name in candidate_names(long, MODEL, 20)] == ["2… #0", "2… #1"]
+    assert candidate_names(long, MODEL) == ["SVC #0", "SVC #1"]
     long = [{"model": LogisticRegression(C=c), "weights": c * np.eye(3)} for c in (1, 2)]
     for name in candidate_names(long, MODEL):
         assert len(name) <= 60
@@ -88,15 +69,9 @@ def test_equal_names_have_the_number_of_the_candidate_and_names_are_short():
         assert "\n" not in name
 
 
-def test_the_class_of_all_candidates():
-    assert class_of_all(SVC(), [{"C": 1}]) == "SVC"
-    assert class_of_all(MODEL, [{}, {"scale": None}]) == "SVC"
-    tree = DecisionTreeClassifier()
-    assert class_of_all(MODEL, [{"svc": tree}, {"svc": tree}]) == "DecisionTreeClassifier"
-    assert class_of_all(MODEL, [{"svc": tree}, {"svc": SVC()}]) == ""
+def test_the_class_of_a_model_is_that_of_its_last_step():
     outer = Pipeline([("scale", StandardScaler()), ("inner", MODEL)])
-    assert class_of_all(outer, [{"inner__svc": tree}]) == "DecisionTreeClassifier"
-    assert class_of_all(outer, [{"inner__svc": tree}, {"inner__svc__C": 1}]) == ""
+    assert [class_name(x) for x in (SVC(), MODEL, outer, None)] == ["SVC"] * 3 + [""]
 
 
 def test_some_names_and_the_number_of_the_others():
