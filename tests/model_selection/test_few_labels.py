@@ -367,6 +367,6 @@ def test_accuracies_are_unbiased_and_intervals_cover(draw):
         assert abs(bias[-1]) < 0.015  # the committee's
         assert np.abs(bias[:-1]).max() < 0.02
         assert abs(bias[:-1].mean()) < 0.01
-        assert 0.92 < rate[-1] <= 1
+        assert 0.9 < rate[-1] <= 1  # its standard error is 0.02
         assert 0.92 < rate[:-1].mean() < 1
         assert rate.min() > 0.88
