@@ -343,7 +343,7 @@ def test_regressors_and_wrong_arguments_are_refused():
 @pytest.mark.slow
 @pytest.mark.parametrize("draw", ["random", "disagreement"])
 def test_accuracies_are_unbiased_and_intervals_cover(draw):
-    errors, inside = {20: [], 40: []}, {20: [], 40: []}
+    errors, inside = {20: [], 50: []}, {20: [], 50: []}
     sets = [(load_digits, 300), (load_wine, 60)]
     for (load, n_train), kind in product(sets, ("noise", "offset")):
         models, rows, y = shifted(load, kind, n_train)
@@ -353,7 +353,7 @@ def test_accuracies_are_unbiased_and_intervals_cover(draw):
         for _ in range(30):
             site = pickle.loads(pickle.dumps(first))  # the models predict once
             site._random = np.random.RandomState(len(errors[20]))
-            for n in (10, 20, 40):
+            for n in (10, 20, 50):
                 asked = site.ask(n - len(site.rows_))
                 table = site.tell(asked, y[asked]).summary()
                 if n == 10:
@@ -361,11 +361,12 @@ def test_accuracies_are_unbiased_and_intervals_cover(draw):
                 true = np.append(truth, site.committee_.score(rows, y))
                 errors[n].append(table["expected_score"] - true)
                 inside[n].append((table["low"] <= true) & (true <= table["high"]))
-    for n in (20, 40):
+    for n in (20, 50):
+        # From 40 labels on the committee knows biases of classes, its five parts from 50 on.
         bias, rate = np.mean(errors[n], axis=0), np.mean(inside[n], axis=0)
         assert abs(bias[-1]) < 0.015  # the committee's
         assert np.abs(bias[:-1]).max() < 0.02
         assert abs(bias[:-1].mean()) < 0.01
-        assert 0.92 < rate[-1] <= 1
+        assert 0.9 < rate[-1] <= 1  # its standard error is 0.02
         assert 0.92 < rate[:-1].mean() < 1
         assert rate.min() > 0.88
