@@ -27,7 +27,7 @@ from torch.jit import TracerWarning
 import pa_select
 from pa_select import PASearchCV
 from pa_select.model_selection.checks import check_given
-from pa_select.model_selection.work import parallel
+from pa_select.utils.messages import parallel
 from pa_select.utils.sklearn_private import SUPPORTS_CALLBACKS
 
 X, Y = load_iris(return_X_y=True)
