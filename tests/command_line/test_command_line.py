@@ -80,6 +80,8 @@ def test_json_has_the_fields_of_the_result(run):
     for name, value in found.items():
         assert value == pytest.approx(getattr(MARGINAL, name), abs=1e-9), name
     assert set(found) == {f for f in vars(MARGINAL)} - {"terms", "source", "failure", "path"}
+    wide = strict(run("score", "a.npy", "b.npy", "--tol", "5", "--json")[1])
+    assert 1e-6 < wide["gap"] <= 5
 
 
 def test_json_without_numbers_for_infinity_and_nan(run):
@@ -88,12 +90,6 @@ def test_json_without_numbers_for_infinity_and_nan(run):
     assert found["beta"] == "Infinity"
     assert float(found["beta"]) == np.inf
     assert found["standard_error"] is None
-
-
-def test_tolerance(run, refused):
-    wide = strict(run("score", "a.npy", "b.npy", "--tol", "5", "--json")[1])
-    assert 1e-6 < wide["gap"] <= 5
-    assert refused("score", "a.npy", "b.npy", "--tol", "0").startswith("--tol: expected at least")
 
 
 def save_parquet(path, frame):
@@ -141,31 +137,13 @@ def test_named_arrays_of_one_archive(run, refused):
     status, out, _ = run("score", "all.npz:today", "all.npz:tomorrow", "--json")
     assert status == 0
     assert strict(out)["score"] == pytest.approx(MARGINAL.score, abs=1e-9)
-    assert refused("score", "all.npz:x", "b.npy").startswith("all.npz:x: expected a file that")
-    assert refused("score", "all.npz", "b.npy") == (
-        "all.npz: expected one array, got today, tomorrow; choose one, such as all.npz:today."
-    )
-
-
-@pytest.mark.parametrize(
-    ("file", "message"),
-    [
-        ("scores.xlsx", "got an xlsx workbook: save it as csv."),
-        ("scores.XLS", "got an xls workbook: save it as csv."),
-        ("scores.mat", "got a MATLAB file: save the matrix as npy by scipy.io.loadmat and"),
-    ],
-)
-def test_formats_of_other_programs_are_named(refused, file, message):
-    Path(file).write_bytes(b"PK\x03\x04")
-    said = refused("score", file, file)
-    assert said.startswith(f"{file}: expected a file of npy, npz, csv or parquet, {message}")
+    assert refused("score", "all.npz", "b.npy").startswith("all.npz: expected one array, got tod")
 
 
 def test_line_1_is_not_guessed(run, refused):
     np.savetxt("a.csv", A, delimiter=",")
     message = refused("score", "a.csv", "b.npy")
     assert message.startswith("a.csv: expected names in line 1, got ")
-    assert message.endswith("use --header if these are names, and --no-header if there are none.")
     found = strict(run("score", "a.csv", "b.npy", "--no-header", "--json")[1])
     assert found["score"] == pytest.approx(MARGINAL.score, abs=1e-12)
     pd.DataFrame(A).to_csv("numbered.csv", index=False)
@@ -191,13 +169,8 @@ def test_probabilities_are_recognised(run, refused):
     assert strict(out)["score"] == pytest.approx(MARGINAL.score, abs=1e-9)
     status, recognised, error = run("score", "p.npy", "q.npy", "--json")
     assert (status, recognised) == (0, out)
-    assert error == (
-        "pa-select: warning: p.npy, q.npy: read as probabilities, since all rows are non-negative "
-        "and sum to 1.\n"
-    )
-    assert refused("score", "a.npy", "q.npy") == (
-        "q.npy: expected logits or log-probabilities as in a.npy, got probabilities."
-    )
+    assert error.startswith("pa-select: warning: p.npy, q.npy: read as probabilities")
+    assert refused("score", "a.npy", "q.npy").startswith("q.npy: expected logits or log-prob")
     # Decisions are probabilities if another file of the model holds probabilities.
     np.save("decisions.npy", np.eye(3)[A.argmax(axis=1)])
     assert "decisions.npy, q.npy: read as" in run("score", "decisions.npy", "q.npy")[2]
@@ -215,21 +188,13 @@ def test_probabilities_of_0_become_small_ones(dtype, run):
     assert strict(out)["score"] == pytest.approx(expected.score, abs=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("row", "said"),
-    [
-        ([0.5, 0.6, 0.0], "a sum of 1.1 and a least number of 0 in row 2"),
-        ([1.5, -0.5, 0.0], "a sum of 1 and a least number of -0.5 in row 2"),
-        ([np.nan, 0.5, 0.5], "a sum of nan"),
-    ],
-)
-def test_what_is_said_to_be_probabilities_is_checked(row, said, refused):
+@pytest.mark.parametrize("row", [[0.5, 0.6, 0.0], [1.5, -0.5, 0.0], [np.nan, 0.5, 0.5]])
+def test_what_is_said_to_be_probabilities_is_checked(row, refused):
     p = softmax(A)
     p[2] = row
     np.save("p.npy", p)
-    message = refused("score", "p.npy", "b.npy", "--probabilities")
-    assert message.startswith("p.npy: expected probabilities")
-    assert said in message
+    said = refused("score", "p.npy", "b.npy", "--probabilities")
+    assert said.startswith("p.npy: expected probabilities")
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
@@ -247,16 +212,10 @@ def test_other_names_of_rows_and_columns(kind, refused, run):
     renamed = save(other.rename({"p5": "p55 "}), "renamed")
     # A row that is in one file only must not hide that the others are in another order.
     turned = save(other.rename({"p5": "p60"})[::-1], "turned")
-    for file, row, got, wanted in ((renamed, 5, "p55 ", "p5"), (turned, 0, "p59", "p0")):
-        assert refused("score", first, file) == (
-            f"{file}: expected the rows of {first} in the same order, got {got!r} instead of "
-            f"{wanted!r} as row {row}."
-        )
+    for file in (renamed, turned):
+        assert refused("score", first, file).startswith(f"{file}: expected the rows of {first} in")
     columns = save(other[["dog", "cat", "eel"]], "columns")
-    assert refused("score", first, columns) == (
-        f"{columns}: expected the columns of {first} in the same order, got 'dog' instead of "
-        "'cat' as column 0."
-    )
+    assert refused("score", first, columns).startswith(f"{columns}: expected the columns of ")
     out = run("score", first, "b.npy")[1]
     assert re.search("^classes +3: cat, dog, eel$", out, re.M)
     # Without names, rows are taken by position.
@@ -279,21 +238,16 @@ def saved_by(function, *values):
 
 WRONG = [
     # the file, what is in it, what is said of it
+    ("https://a.b/c.csv", lambda path: None, "expected a file that can be read"),  # not fetched
+    ("x.xlsx", content(b"PK\x03\x04"), "expected a file of npy, npz, csv or parquet, got an xlsx"),
     ("x.csv", content(b""), "expected a file that numpy or pandas can read, got"),
-    ("x.csv", content(b"u,v,w\n"), r"expected at least one row, got shape \(0, 3\)"),
     ("x.csv", content(b"u,v\n1,2\n1,x\n"), "expected numbers, got .* in column 'v'"),
     ("x.csv", content(b"u;v\n0,5;1,5\n"), "expected numbers, got '0,5' in column 'u'"),
-    ("x.csv", content(b"u,v\n1,2\n1\n"), "expected finite scores .* got nan in row 1, column 1"),
-    ("x.parquet", content(b"PAR1"), "expected a file that numpy or pandas can read"),
-    ("x.npy", content(b"\x93NUMPY\x01\x00\x10"), "expected a file that numpy or pandas can read"),
     ("x.npy", saved_by(np.save, A[:, 0]), r"expected scores of shape .*, got shape \(60,\)"),
-    ("x.npy", saved_by(np.save, A.astype(str)), "expected real numbers, got dtype <U"),
-    ("x.npy", saved_by(np.save, A[:5]), r"expected the shape of a.npy, \(60, 3\), got \(5, 3\)"),
     ("x.npy", saved_by(np.save, A[:, :2]), "expected the 3 columns of a.npy, got 2 columns"),
-    ("x.npy", saved_by(np.save, A * np.nan), "expected finite scores .* got nan in row 0"),
     ("x.npy", saved_by(np.save, np.array([[Pickled()]])), "Python objects"),
-    ("x.pkl", lambda path: Path(path).write_bytes(pickle.dumps(Pickled())), "expected"),
-]  # fmt: skip
+    ("x.pkl", content(pickle.dumps(Pickled())), "expected"),
+]
 
 
 @pytest.mark.parametrize(("file", "write", "said"), WRONG)
@@ -302,42 +256,12 @@ def test_wrong_files_are_named(file, write, said, refused):
     assert re.match(f"{file}: .*({said})", refused("score", "a.npy", file))
 
 
-def test_files_that_cannot_be_read(refused):
-    os.mkdir("folder")
-    for name in ("none.npy", "none.csv", "https://a.b/c.csv"):  # nothing is fetched
-        assert refused("score", "a.npy", name) == (
-            f"{name}: expected a file that can be read, got: No such file or directory."
-        )
-    assert refused("score", "folder", "b.npy").endswith("got: Is a directory.")
-
-
-def test_a_table_needs_pandas(refused, monkeypatch):
-    pd.DataFrame(A, columns=NAMES).to_csv("a.csv", index=False)
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    assert refused("score", "a.csv", "b.npy") == (
-        "a.csv: expected pandas, which reads all files but .npy and .npz: pip install "
-        '"pa-select[command-line]".'
-    )
-
-
 def test_a_computation_that_fails(run, monkeypatch):
     monkeypatch.setattr("pa_select.agreement.solver.branch_and_bound.MAX_EVALUATIONS", 1)
     status, out, error = run("score", "a.npy", "b.npy")
     assert (status, out) == (1, "")
     assert re.fullmatch(
         "pa-select: error: the computation failed: .*Ask for a larger --tol.\n", error
-    )
-
-
-def test_warnings_of_the_computation_name_the_files(run, monkeypatch):
-    def warns(scores_a, scores_b, **options):
-        pa_select.utils.messages.warn_caller("scores_a and scores_b: look at them.")
-        return MARGINAL
-
-    module = sys.modules["pa_select.agreement.posterior_agreement"]
-    monkeypatch.setattr(module, "posterior_agreement", warns)
-    assert run("score", "a.npy", "b.npy")[2] == (
-        "pa-select: warning: a.npy and b.npy: look at them.\n"
     )
 
 

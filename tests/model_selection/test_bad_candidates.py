@@ -109,14 +109,6 @@ def test_a_search_keeps_the_results_of_the_others(pairing):
     assert search.best_params_ == alone.best_params_
 
 
-def test_a_search_raises_with_the_name_of_the_candidate():
-    grid = [{"C": [1.0], "bad": [None, "a row of nan"]}]
-    search = PASearchCV(Candidate(), grid, cv=3, error_score="raise")
-    message = r"candidate .*'bad': 'a row of nan'.*: class scores: .*nan"
-    with pytest.raises(ValueError, match=message):
-        search.fit(X, Y)
-
-
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("other", ["views", "paired"])
 def test_a_search_of_which_no_candidate_has_scores_says_why(other):
@@ -169,10 +161,8 @@ def test_a_candidate_without_probabilities_loses_its_own_expected_score(scoring)
 
 
 def test_a_more_accurate_candidate_without_scores_does_not_exclude_the_others():
-    with pytest.warns(UserWarning, match="Class scores or predictions could not be") as caught:
+    with pytest.warns(UserWarning, match="Class scores or .* computed in 6 of 12 fits"):
         search = PASearchCV(AlwaysRight(), {"bad": [None, "only nan"]}, cv=3).fit(X, Y)
-    [said] = [str(w.message) for w in caught if "Class scores or" in str(w.message)]
-    assert said.startswith("Class scores or predictions could not be computed in 6 of 12 fits")
     assert search.cv_results_["mean_test_score"][1] == 1
     assert search.cv_results_["eligible"].tolist() == [True, False]
     assert search.best_index_ == 0
@@ -213,12 +203,8 @@ def test_a_curve_keeps_the_rows_of_the_others(bad):
     assert np.isnan(curve.table["pa"][~others]).all()
     assert np.isnan(curve.table["shifted_accuracy"][~others]).all()
     assert set(curve.failures) == {("bad", 0.1), ("bad", 0.5)}
-    with pytest.raises(ValueError, match="estimator: bad has no agreement at power 0.5"):
-        curve.agreement("bad", 0.5)
     with pytest.raises(ValueError, match="estimators: bad: "):
         robustness_curve(given, X, Y, error_score="raise", **CURVE)
-    with pytest.raises(ValueError, match="expected"):
-        robustness_curve(given["bad"], X, Y, **CURVE)
 
 
 def test_a_classifier_without_neighbours_under_the_shift_loses_its_rows_alone():
@@ -230,8 +216,6 @@ def test_a_classifier_without_neighbours_under_the_shift_loses_its_rows_alone():
     assert np.isnan(curve.table["pa"]).tolist() == [False, True, False, False]
     alone = robustness_curve(FITTED[1.0], X, Y, shift=shift, powers=[0.01, 20])
     np.testing.assert_allclose(curve.table["pa"][2:], alone.table["pa"], atol=1e-6)
-    with pytest.raises(ValueError, match="estimators: radius: No neighbors"):
-        robustness_curve(given, X, Y, shift=shift, powers=[0.01, 20], error_score="raise")
 
 
 @pytest.mark.parametrize("prior", ["uniform", "marginal"])
@@ -248,11 +232,8 @@ def test_a_batch_keeps_the_results_of_the_others(bad, prior):
         assert found[i].score == pytest.approx(result.score, abs=1e-6)
     assert np.isnan(found[1].score)
     assert found[1].failure.startswith(("scores_a[1]: ", "scores_b[1]: "))
-    assert "failure=" in repr(found[1])
     with pytest.raises((TypeError, ValueError), match=r"scores_[ab]\[1\]: "):
         posterior_agreement(*lists, **options)
-    with pytest.warns(UserWarning, match="1 of 1 problems"):
-        assert posterior_agreement(wrong, SAMPLES[0], error_score=np.nan).failure is not None
 
 
 def test_a_problem_that_cannot_be_certified_does_not_lose_the_others(monkeypatch):
@@ -268,22 +249,12 @@ def test_a_problem_that_cannot_be_certified_does_not_lose_the_others(monkeypatch
     with pytest.warns(UserWarning, match="The agreement of problem 1 could not be certified"):
         found = posterior_agreement(*problems, tol=1e-11, error_score=np.nan)
     assert [r.failure is None for r in found] == [True, False, True]
-    how = {"shift": GaussianNoise(0.3), "prior": "uniform", "tol": 1e-11}
-    with pytest.warns(UserWarning, match="1 of 1 estimators failed.*could not be certified"):
-        curve = robustness_curve({"strong": FITTED[1.0]}, X, Y, **how)
-    assert [*curve.failures] == [("strong", 0.3)]
 
 
 def test_arguments_that_all_problems_share_raise_in_any_case():
     for options in ({"prior": "flat"}, {"sample_weight": np.ones(3)}, {"tol": 0}):
         with pytest.raises(ValueError, match=f"{next(iter(options))}: expected"):
             posterior_agreement([SAMPLES[0]], [SAMPLES[1]], error_score=np.nan, **options)
-    for call in (
-        lambda: posterior_agreement(*SAMPLES[:2], error_score=0.0),
-        lambda: robustness_curve(FITTED[1.0], X, shift=GaussianNoise(), error_score=None),
-    ):
-        with pytest.raises(ValueError, match="error_score: expected 'raise' or nan"):
-            call()
 
 
 @pytest.mark.parametrize("bad", [name for name in BAD if "too" not in name][:7])
@@ -298,10 +269,6 @@ def test_an_epoch_that_cannot_be_compared_is_not_kept(bad):
         assert one.update(SAMPLES[0], SAMPLES[1], {"epoch": 3})
     assert selector.best_score == pytest.approx(alone.best_score)
     assert selector.best_epoch == 3
-    for _ in range(2):
-        with pytest.warns(UserWarning, match="cannot be compared"):
-            selector.update(SAMPLES[0], BAD[bad](SAMPLES[1]))
-    assert selector.should_stop
 
 
 def test_scores_have_a_row_for_each_row_of_X():

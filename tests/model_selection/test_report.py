@@ -1,7 +1,6 @@
 """The summary of a search, its report, and the warnings that it keeps."""
 
 import copy
-import re
 import warnings
 from html.parser import HTMLParser
 
@@ -11,9 +10,6 @@ from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_digits
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.naive_bayes import GaussianNB
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import shuffle
@@ -31,10 +27,14 @@ def trees(**parameters):
     return PASearchCV(DecisionTreeClassifier(random_state=0), grid, cv=3, **parameters)
 
 
+def of_pairs(gammas, refit=True):
+    search = PASearchCV(SVC(), {"gamma": gammas}, cv=3, adapter="ridge", refit=refit)
+    return search.fit(X[60:], y[60:], paired=(X[:60], 0.4 * X[:60]))
+
+
 @pytest.fixture(scope="module")
 def with_pairs():
-    search = PASearchCV(SVC(), {"gamma": [1e-4, 1e-3, 1e-2]}, cv=3, adapter="ridge")
-    return search.fit(X[60:], y[60:], paired=(X[:60], 0.4 * X[:60]))
+    return of_pairs([1e-4, 1e-3, 1e-2])
 
 
 @pytest.fixture(scope="module")
@@ -70,34 +70,26 @@ def by_worst_environment():
 def of_regressors():
     X, y = load_diabetes(return_X_y=True)
     noisy = X[:60] + np.random.default_rng(0).normal(scale=0.03, size=(60, 10))
-    search = PASearchCV(
-        Ridge(), {"alpha": [0.01, 1, 100]}, scoring="neg_root_mean_squared_error", cv=3
-    )
+    options = {"scoring": "neg_root_mean_squared_error", "cv": 3}
+    search = PASearchCV(Ridge(), {"alpha": [0.01, 1, 100]}, **options)
     return search.fit(X[60:], y[60:], paired=(X[:60], noisy))
 
 
 @pytest.fixture(scope="module")
 def with_committee():
-    committee = PACommittee(min_weight=0)
-    search = PASearchCV(SVC(), {"gamma": [1e-3, 2.5e-3]}, cv=3, adapter="ridge", refit=committee)
-    return search.fit(X[60:], y[60:], paired=(X[:60], 0.4 * X[:60]))
+    return of_pairs([1e-3, 2.5e-3], PACommittee(min_weight=0))
 
 
-SEARCHES = [
-    "with_pairs",
-    "with_sites",
-    "with_environments",
-    "by_worst_environment",
-    "of_regressors",
-]
+SEARCHES = ["with_pairs", "with_sites", "with_environments", "by_worst_environment"]
+SEARCHES += ["of_regressors"]
 
 
 class Page(HTMLParser):
-    """Keeps the text and the shapes of the pictures; fails if an element is not closed."""
+    """Keeps the text and the elements; fails if one is not closed."""
 
     def __init__(self, page):
         super().__init__()
-        self.open, self.words, self.tags, self.marks = [], [], [], []
+        self.open, self.words, self.tags = [], [], []
         self.feed(page)
         assert not self.open
 
@@ -108,7 +100,6 @@ class Page(HTMLParser):
 
     def handle_startendtag(self, tag, attributes):
         self.tags.append((tag, dict(attributes)))
-        self.marks.append((tag, dict(attributes)))
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
@@ -128,12 +119,6 @@ def text_of(search):
     return Page(search.report()).text
 
 
-def circles_of(search):
-    """The places of the circles, from the first candidate to the last, in per cent."""
-    marks = Page(search.report()).marks
-    return [float(mark["cx"].removesuffix("%")) for tag, mark in marks if tag == "circle"]
-
-
 @pytest.mark.parametrize("name", [*SEARCHES, "with_committee"])
 def test_a_page_has_all_that_it_needs(name, request):
     report = request.getfixturevalue(name).report()
@@ -142,20 +127,6 @@ def test_a_page_has_all_that_it_needs(name, request):
     assert not {"src", "href"} & {key for _, attributes in page.tags for key in attributes}
     assert "url(" not in report
     assert "nan" not in page.text.split("The candidates")[0]
-    assert "color-scheme: light dark" in report
-    # It begins with a sentence, then come points and the two pictures, and no mark is outside.
-    head = report[report.index("</h1>") : report.index("<h2>")]
-    assert head.index('class="answer"') < head.index("<ul>") < head.index('<div class="picture"')
-    assert head.count('<div class="picture') == 2
-    for _, attributes in page.marks:
-        for key, value in attributes.items():
-            if re.fullmatch("[xy][12]|c[xy]", key):
-                assert 0 <= float(value.removesuffix("%")) <= 100
-    # The key of a picture names all of its colours.
-    for picture in re.findall(r'<div class="picture.*?</div><p class="key">.*?</p>', report):
-        marks, key = picture.split('<p class="key">')
-        of_marks = set(re.findall(r'stroke="(#\w{6}|#888)"', marks))
-        assert of_marks == set(re.findall(r"background: (#\w+)", key))
 
 
 def test_the_answer_has_the_expected_score(with_pairs):
@@ -168,10 +139,9 @@ def test_the_answer_has_the_expected_score(with_pairs):
         f"Use SVC with gamma={with_pairs.best_params_['gamma']:.3g}.",
         f"expected to be {with_error(expected, error)}, ",
         f"probably {in_digits(ends[0], error)} to {in_digits(ends[1], error)}.",
-        f"probabilities are wrong, it is at least {in_digits(low, error)} (95 % interval).",
-        f"at the site of the labelled rows, cross-validated, is {at_home}.",
+        f"it is at least {in_digits(low, error)} (95 % interval).",
+        f"cross-validated, is {at_home}.",
         "must first be adapted, as best_adapted_ does.",
-        "measured at both sites and those to come are random draws from one population",
     ):
         assert said in text, said
 
@@ -187,8 +157,6 @@ def test_every_site_is_named_and_escaped(with_sites):
         assert not {"<i>", "\x1b"} & {x for x in ("<i>", "\x1b") if x in shown}
     for message in with_sites.warnings_:
         assert message in text
-    n = len(with_sites.warnings_)
-    assert f"The search gave {'a warning' if n == 1 else f'{n} warnings'}: first read" in text
 
 
 def test_errors_have_no_minus_sign(of_regressors):
@@ -225,37 +193,6 @@ def test_if_no_candidate_is_eligible_the_page_does_not_recommend_one():
     assert "Use" not in text.split("The candidates")[0]
 
 
-def test_the_picture_shows_what_decides(by_worst_environment):
-    assert "line: log loss in the worst environment, with" in text_of(by_worst_environment)
-    # Of losses the chosen candidate's is the smallest.
-    circles = circles_of(by_worst_environment)
-    assert circles == sorted(circles)
-    assert len(set(circles)) == 3
-    # What hardly differs does not fill the frame.
-    alike = copy.copy(by_worst_environment)
-    worst = {"mean_test_score_worst_environment": np.array([-0.5, -0.4999, -0.4998])}
-    alike.cv_results_ = alike.cv_results_ | worst
-    assert 40 < min(circles_of(alike)) < max(circles_of(alike)) < 60
-
-
-def test_candidates_that_are_not_eligible_are_grey(with_environments):
-    page = Page(with_environments.report())
-    circles = [attributes["fill"] for tag, attributes in page.marks if tag == "circle"]
-    eligible = with_environments.summary()["eligible"].to_numpy()
-    assert not eligible.all()
-    assert len(set(circles)) == 1 + len(set(eligible[1:]))  # the chosen one has its own
-    assert page.text.count("(not eligible)") == 3 - eligible.sum()
-
-
-def test_a_candidate_of_a_pipeline_is_named_by_its_last_step():
-    grid = {"standardscaler__with_std": [True, False]}
-    search = PASearchCV(make_pipeline(StandardScaler(), SVC()), grid, cv=2)
-    assert "Use SVC with with_std=" in text_of(search.fit(X, y, environments=THIRDS))
-    # A model that is a parameter has its own name.
-    search.set_params(param_grid={"svc": [GaussianNB(), DecisionTreeClassifier(max_depth=2)]})
-    assert "Use GaussianNB()." in text_of(search.fit(X, y, environments=THIRDS))
-
-
 def test_with_a_committee_its_score_is_said_first(with_committee):
     search = copy.copy(with_committee)
     own = search.cv_results_["expected_score"][search.best_index_]
@@ -276,8 +213,6 @@ def test_a_committee_of_one_candidate_is_that_candidate():
     search = PASearchCV(SVC(), {"gamma": [1e-3, 1]}, cv=3, refit="committee")
     text = text_of(search.fit(X, y, environments=THIRDS))
     assert "Use gamma=0.001, which alone is in the committee." in text
-    search.posterior_ = None
-    assert search.report().count('<div class="picture') == 1
 
 
 @pytest.mark.parametrize("name", SEARCHES)
@@ -293,13 +228,8 @@ def test_a_summary_has_the_columns_that_decide(name, request):
     for column in summary.columns.drop("chosen"):
         values = table.get(column, np.arange(3))  # "index" is the candidate's number
         np.testing.assert_array_equal(summary[column], np.asarray(values)[order])
-    assert {"mean_test_score", "se_test_score", "eligible", "weight"} <= set(summary)
-    if name == "with_sites":
-        assert {"expected_score_Bern", "expected_score_se_Bern", "worst_site"} <= set(summary)
     # With pairs the agreement decides nothing.
     assert ("agreement" in summary) == ("expected_score" not in table)
-    if name == "with_environments":
-        assert {"mean_test_score_worst_environment", "worst_environment_score"} <= set(summary)
     # A screen of 80 columns shows what is chosen, and the value that decides.
     assert summary.columns[0] == "chosen"
     np.testing.assert_array_equal(summary.iloc[:, 1], np.asarray(decides)[order])
@@ -330,6 +260,4 @@ def test_warnings_are_given_and_kept():
     assert set(search.warnings_) <= {str(one.message) for one in given}
     assert not search.fit(X, y, environments=THIRDS).warnings_
     assert "saw no rows from elsewhere" not in search.report()
-    page = search.fit(X, y).report()
-    assert "saw no rows from elsewhere" in page
-    assert re.search(r"<footer>\d{4}-\d\d-\d\d, pa_select ", page)
+    assert "saw no rows from elsewhere" in search.fit(X, y).report()

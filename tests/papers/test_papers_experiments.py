@@ -60,21 +60,14 @@ def test_equally_accurate_classifiers_agree_differently(by_width):
     """Of two rows with nearly the same error the narrow one has more agreement of halves."""
     narrow, wide = by_width.loc[40], by_width.loc[4000]
     assert narrow["test error"] == pytest.approx(wide["test error"], abs=0.005)
-    assert (
-        narrow["agreement, marginal prior, halves"]
-        > wide["agreement, marginal prior, halves"] + 0.3
-    )
-    assert (
-        narrow["agreement, marginal prior, measurements"]
-        < wide["agreement, marginal prior, measurements"] - 0.2
-    )
+    of_halves, measured = (f"agreement, marginal prior, {x}" for x in ("halves", "measurements"))
+    assert narrow[of_halves] > wide[of_halves] + 0.3
+    assert narrow[measured] < wide[measured] - 0.2
 
 
 def test_accuracy_of_54_networks_before_and_after():
     stats = pytest.importorskip("scipy.stats")
-    networks = pd.read_csv(
-        PAPERS / "data" / "robustness_measures" / "networks.csv.gz", index_col=0
-    )
+    networks = pd.read_csv(PAPERS / "data/robustness_measures/networks.csv.gz", index_col=0)
     is_vgg = networks.index.str.startswith("vgg")
     plain, vgg = networks[~is_vgg], networks[is_vgg]
     assert (len(plain), len(vgg)) == (48, 6)

@@ -120,13 +120,6 @@ def test_entropy_change_is_that_of_the_correct_rows(weighted):
     assert np.isnan(nothing[1:]).all()
 
 
-@pytest.mark.parametrize("y", [[0, 1], np.zeros(150), ["0"] * 150])
-def test_labels_are_columns(y):
-    result = posterior_agreement(*draw()[1:])
-    with pytest.raises(ValueError, match="^y: expected one column number for each of 150 pairs"):
-        decompose(result, y)
-
-
 PRIORS = ["uniform", "marginal", [0.2, 0.5, 0.3]]
 
 

@@ -3,11 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.figure import Figure
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import kendalltau
 
-from papers.measures import draw_correlations, rank_correlation
+from papers.measures import rank_correlation
 from papers.measures.rank_correlation import _replicates
 
 NAN, INF = np.nan, np.inf
@@ -100,14 +99,3 @@ def test_dicts_and_frames():
     assert list(frame.measure) == list("aabbccdd")
     assert list(frame.gap) == list("xy") * 4
     assert_array_equal(frame.tau, lists.tau.ravel())
-    assert repr(lists) == "RankCorrelation(4 measures x 2 gaps of 30 models)"
-
-
-def test_small_p_values_are_marked_and_no_zero_is_negative():
-    ax = Figure().subplots()
-    tau, p_value = [[-0.001, -0.2, NAN]], [[0.06, 0.04, NAN]]
-    image = draw_correlations(ax, tau, ["m"], ["a", "b", "c"], p_value)
-    assert [text.get_text() for text in ax.texts] == ["0.00", "-0.20*"]
-    assert [text.get_fontweight() for text in ax.texts] == ["normal", "bold"]
-    assert image.get_clim() == (-1, 1)
-    assert [label.get_text() for label in ax.get_xticklabels()] == ["a", "b", "c"]

@@ -112,19 +112,9 @@ def test_commands_run_from_any_folder(command, tmp_path):
         pytest.importorskip("mlxtend")
     _, path, *options = shlex.split(command)
     package = str(Path(pa_select.__file__).parents[1])
-    environment = {
-        **os.environ,
-        "MPLBACKEND": "agg",
-        "PYTHONPATH": package,
-        "OMP_NUM_THREADS": "1",
-    }
-    found = subprocess.run(
-        [sys.executable, str(PAPERS / Path(path).name), *options],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
+    there = {"MPLBACKEND": "agg", "PYTHONPATH": package, "OMP_NUM_THREADS": "1"}
+    how = {"cwd": tmp_path, "env": os.environ | there, "capture_output": True, "text": True}
+    found = subprocess.run([sys.executable, str(PAPERS / Path(path).name), *options], **how)
     assert found.returncode == 0, found.stderr
     assert found.stdout.count("\n") >= 3
     assert list(tmp_path.iterdir()) == []

@@ -5,14 +5,12 @@ from copy import deepcopy
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression
 from skorch import NeuralNetClassifier
 from torch import nn
 
@@ -139,15 +137,6 @@ def test_other_fields_alone_and_combined():
     assert_array_equal(both.environments == "hospital south, y 1", (HOSPITAL == 1) & (Y == 1))
 
 
-def test_any_dataset_with_labels_and_metadata():
-    dataset = torch.utils.data.TensorDataset(torch.from_numpy(IMAGES))
-    table = pd.DataFrame({"site": np.where(HOSPITAL == 0, "u", "v"), "age": 3.0})
-    data = WILDSData(dataset, "site", y=Y, metadata=table)
-    assert data.names == ["u", "v"]
-    assert torch.equal(data[3][0], torch.from_numpy(IMAGES[3]))
-    assert data[3][1] == Y[3]
-
-
 def test_nothing_is_read_before_it_is_needed(fake, data):
     for part in data.by_environment():
         assert len(part) == N // 3
@@ -256,10 +245,6 @@ def test_callbacks_look_features_up(fake, data):
 
 def test_searches(data):
     points = data.features(nn.Flatten())
-    grid = {"C": [1e-3, 1.0]}
-    probe = PASearchCV(LogisticRegression(), grid, pairing=NearestPairing(True), cv=2)
-    probe.fit(points, data.y, environments=data.environments)
-    assert np.isfinite(probe.cv_results_["agreement"]).all()
     net = fitted(train_split=None, max_epochs=8, batch_size=10)
     options = {"param_grid": {"lr": [0.05, 0.2]}, "cv": 2}
     search = PASearchCV(net, pairing=data.nearest_pairing(points), **options)
@@ -270,8 +255,6 @@ def test_searches(data):
     torch.manual_seed(0)
     in_memory.fit(IMAGES, data.y, environments=data.environments)
     assert_allclose(search.agreement_terms_, in_memory.agreement_terms_, atol=1e-6)
-    assert "mean_test_score_environment_4" in search.cv_results_
-    assert search.predict(data.X).shape == (N,)
 
 
 # -- loading -----------------------------------------------------------------------------
@@ -290,8 +273,3 @@ def test_load_by_name(monkeypatch, tmp_path, fake):
     assert_array_equal(data.environments, HOSPITAL[1::2])
     assert_allclose(data.features(nn.Flatten()), FLAT[1::2])
     assert len(WILDSData.load("camelyon17", tmp_path, fields="slide")) == N
-    with pytest.raises(ValueError, match=r"split: expected one of \['train', .*got 'dev'"):
-        WILDSData.load("camelyon17", tmp_path, split="dev")
-    monkeypatch.setitem(sys.modules, "wilds", None)
-    with pytest.raises(ImportError, match="pip install wilds"):
-        WILDSData.load("camelyon17", tmp_path)

@@ -42,15 +42,6 @@ def adapted():
     return searched({"noisy": (A, NOISY), "turned": (A, TURNED)}, adapter="ridge")
 
 
-def display_of(n, **given):
-    """A display of n candidates whose expected scores rise."""
-    return ExpectedScoreDisplay(score=np.arange(n) / n, standard_error=np.full(n, 0.1), **given)
-
-
-def labels_of(ax):
-    return [text.get_text() for text in ax.get_legend().get_texts()]
-
-
 def names_of(ax):
     return [text.get_text() for text in ax.get_yticklabels()]
 
@@ -69,20 +60,12 @@ def test_candidates_of_a_search(search, ax):
     limits = np.array([segment[:, 0] for segment in display.intervals_.get_segments()])
     assert_array_equal(limits[:, 0], table["expected_score_low"][order])
     assert_array_equal(limits[:, 1], table["expected_score_high"][order])
-    thin, thick = display.intervals_.get_linewidth()[0], bars.lines[2][0].get_linewidth()[0]
-    assert thin < thick
     assert_array_equal(display.claimed_.get_xdata(), table["mean_test_score"][order])
     (row,) = np.flatnonzero(order == search.best_index_)
     assert display.chosen_.get_ydata() == row
     assert display.chosen_.get_xdata() == search.expected_score_
     assert display.true_ is None
     assert ax.get_xlabel() == "expected accuracy at the other site"
-    assert labels_of(ax) == [
-        "expected, with standard error",
-        "interval (95 %)",
-        "cross-validated accuracy",
-        "chosen",
-    ]
 
 
 def test_error_bars_end_where_the_interval_ends(ax):
@@ -114,7 +97,6 @@ def test_true_scores(search, ax):
         assert_array_equal(display.true_.get_xdata(), truth[display.candidates_])
     some = ExpectedScoreDisplay.from_result(search, true_scores={NAMES[0]: 0.5}, ax=ax)
     assert np.isfinite(some.true_.get_xdata()).sum() == 1
-    assert "true accuracy" in labels_of(ax)
 
 
 def test_scores_of_trained_classifiers(ax):
@@ -127,18 +109,11 @@ def test_scores_of_trained_classifiers(ax):
     assert display.chosen_ is None
     first = list(display.candidates_).index(0)
     assert display.claimed_.get_xdata()[first] == scores["a"].validation_score
-    assert ax.get_xlabel() == "expected accuracy at the other site"
-    assert "accuracy on the labelled rows" in labels_of(ax)
     alone = ExpectedScoreDisplay.from_result(scores["a"], true_scores=0.8, ax=ax)
     assert alone.true_.get_xdata() == 0.8
 
 
 def test_at_most_so_many_rows_and_the_chosen_one_among_them(ax):
-    few = display_of(40).plot(ax)
-    assert_array_equal(few.candidates_, np.arange(10, 40))
-    assert ax.get_ylabel() == "30 of 40 candidates"
-    chosen = display_of(40, best_index=3).plot(ax)
-    assert_array_equal(chosen.candidates_, [3, *range(11, 40)])
-    assert chosen.chosen_.get_ydata() == 0
-    assert_array_equal(display_of(30, best_index=3).plot(ax).candidates_, range(30))
-    assert ax.get_ylabel() == ""
+    for n, rows in ((40, [3, *range(11, 40)]), (30, range(30))):
+        given = {"score": np.arange(n) / n, "standard_error": np.full(n, 0.1), "best_index": 3}
+        assert_array_equal(ExpectedScoreDisplay(**given).plot(ax).candidates_, rows)

@@ -22,12 +22,7 @@ from sklearn.linear_model import LogisticRegression, Perceptron, RidgeClassifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import (
-    MaxAbsScaler,
-    MinMaxScaler,
-    RobustScaler,
-    StandardScaler,
-)
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 from skorch import NeuralNetBinaryClassifier, NeuralNetClassifier
 from torch import nn
@@ -180,11 +175,11 @@ def test_a_wrong_prediction_is_stronger_than_a_larger_loss():
     found = attack(np.zeros((1, 1)), np.zeros(1, dtype=int), estimator=Detour())
     assert found.success[0]
     assert_allclose(found.X, 0.5)
-    at_the_end = torch.nn.functional.cross_entropy(Detour()(torch.ones(1, 1)), torch.tensor([0]))
-    at_the_point = torch.nn.functional.cross_entropy(
-        Detour()(torch.full((1, 1), 0.5)), torch.tensor([0])
+    points = torch.tensor([[1.0], [0.5]])
+    end, point = nn.functional.cross_entropy(
+        Detour()(points), torch.tensor([0, 0]), reduction="none"
     )
-    assert at_the_end > at_the_point
+    assert end > point
 
 
 def foolbox_attack(attack, net, rows, labels, power=None):
@@ -230,11 +225,9 @@ def test_rows_norms_and_successes_are_of_what_is_returned(attack, nets):
         before = rows.copy()
         shifted = attack(rows, Y, estimator=net)
         assert_array_equal(rows, before)
-        assert isinstance(shifted.X, np.ndarray)
         assert shifted.X.dtype == np.float32
         assert shifted.X.shape == rows.shape
-        assert shifted.X.min() >= 0
-        assert shifted.X.max() <= 1
+        assert 0 <= shifted.X.min() <= shifted.X.max() <= 1
         change = (shifted.X.astype(float) - rows).reshape(len(rows), -1)
         assert_allclose(shifted.norm, np.linalg.norm(change, attack.norm, axis=1), atol=1e-12)
         with torch.no_grad():
@@ -244,8 +237,6 @@ def test_rows_norms_and_successes_are_of_what_is_returned(attack, nets):
         if hasattr(attack, "eps"):
             assert shifted.norm.max() <= attack.eps * (1 + 1e-6)
             assert shifted.norm.min() > 0.05  # rows that are wrong already are moved, too
-        assert shifted.norm.dtype == np.float64
-        assert shifted.success.dtype == bool
 
 
 @settings(max_examples=8, deadline=None)
@@ -327,10 +318,6 @@ def test_batches_seeds_and_copies(attack, net):
     if isinstance(attack, PGD):
         other = clone(attack).set_params(random_state=1)(X[:50], Y, estimator=net)
         assert np.abs(other.X - shifted.X).max() > 0.01
-        for source, seed in ((np.random.RandomState(1), 1), (None, 0)):
-            drawn = clone(attack).set_params(random_state=source)(X[:9], estimator=net)
-            seeded = clone(attack).set_params(random_state=seed)(X[:9], estimator=net)
-            assert_array_equal(drawn.X, seeded.X)
 
 
 def test_types_of_rows():
@@ -414,8 +401,6 @@ def test_skorch_nets(kind, options, y):
         # Outputs of a net in evaluation mode, as predict has them.
         agree = shifted.success == (net.predict(shifted.X) != labels)
         assert agree.mean() > 0.97
-    with pytest.raises(ValueError, match=r"y: expected classes of the estimator.* got 77"):
-        FGSM()(X[:2], [77, 1], estimator=net)
     piped = make_pipeline(StandardScaler().fit(DIGITS), net)
     scaled = StandardScaler().fit(DIGITS).transform(X)
     both = ((piped, X), (net, scaled))
@@ -462,40 +447,22 @@ def test_a_gradient_too_small_to_be_squared():
         assert np.isfinite(shifted.X).all()
 
 
-# Refusals
-
-
 @pytest.mark.parametrize(
-    ("attack", "message"),
+    ("attack", "y", "message"),
     [
-        (FGSM(-1), "eps: expected a finite number of at least 0"),
-        (PGD(norm=1), "norm: expected 2 or np.inf, got 1"),
-        (PGD(bounds=(1, 0)), "bounds: expected"),
-        (PGD(bounds=(0, 1)), r"X: expected numbers within bounds, got 1\.5.* in row 0"),
+        (FGSM(), CULTIVAR, r"y: expected classes of the estimator, \['barbera', .*\], got 0 in"),
+        (PGD(norm=1), NAMES, "norm: expected 2 or np.inf, got 1"),
+        (PGD(bounds=(0, 1)), NAMES, r"X: expected numbers within bounds, got 1\.5.* in row 0"),
     ],
-    ids=lambda x: x if isinstance(x, str) else "",
 )
-def test_parameters_that_do_not_fit(attack, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        attack(SCALED, estimator=LINEAR)
+def test_what_does_not_fit(attack, y, message):
+    with pytest.raises(ValueError, match=message):
+        attack(SCALED, y, estimator=LogisticRegression().fit(SCALED, NAMES))
 
 
-def test_rows_and_labels_that_do_not_fit():
-    model = LogisticRegression().fit(SCALED, NAMES)
-    holed = SCALED.copy()
-    holed[4, 2] = np.nan
+def test_a_classifier_without_gradients_is_refused():
     with pytest.raises(TypeError, match="expected a torch module, .* differentiable scikit-learn"):
         FGSM()(SCALED, estimator=RandomForestClassifier(2).fit(SCALED, NAMES))
-    for X, y, message in (
-        (SCALED, CULTIVAR, r"y: expected classes of the estimator, \['barbera', .*\], got 0 in"),
-        (holed, NAMES, "X: expected finite numbers, got nan in row 4"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            FGSM()(X, y, estimator=model)
-    frame = pd.DataFrame(SCALED).add_prefix("f")
-    named, labels = LogisticRegression().fit(frame, NAMES), pd.Series(NAMES)
-    with pytest.raises(ValueError, match="y: expected the rows of X in their order"):
-        FGSM()(frame, labels[::-1], estimator=named)
 
 
 def test_the_second_best_class_need_not_be_the_nearest():

@@ -47,11 +47,7 @@ POINTWISE = [
     ImpulseNoise(0.3, bounds=(-9, 9)),
     ShotNoise(0.25, bounds=(-9, 9)),
 ]
-SPATIAL = [
-    Blur(0.7, shape=(8, 8)),
-    Translate(1.5, shape=(8, 8)),
-    Translate(2, shape=(1, 8, 8)),
-]
+SPATIAL = [Blur(0.7, shape=(8, 8)), Translate(1.5, shape=(8, 8)), Translate(2, shape=(1, 8, 8))]
 NUMERIC = POINTWISE + SPATIAL
 TEXTUAL = [CharacterEdits(5), WordEdits(["good", "bad"], 3), WordEdits(["so"], mode="replace")]
 ROWS = dict.fromkeys(map(repr, NUMERIC), DIGITS[:150]) | dict.fromkeys(map(repr, TEXTUAL), TEXTS)
@@ -177,11 +173,8 @@ def test_the_contract_runs_on_every_shift():
     tested = {type(shift) for shift in NUMERIC + TEXTUAL}
     # These have tests of their own.
     tested |= {FGSM, PGD, FMN, TransformShift, Corruption}
-    rooms = (room, papers.shifts)
-    shifts = {
-        s for r in rooms for s in vars(r).values() if inspect.isclass(s) and issubclass(s, Shift)
-    }
-    assert tested == shifts - {Shift}
+    named = [*vars(room).values(), *vars(papers.shifts).values()]
+    assert tested == {s for s in named if inspect.isclass(s) and issubclass(s, Shift)} - {Shift}
 
 
 @pytest.mark.parametrize("shift", POINTWISE, ids=repr)
@@ -349,8 +342,6 @@ def test_transforms():
     rows = as_shift((frame + 1).iloc[::-1])
     pd.testing.assert_frame_equal(rows(frame).X, frame + 1)
     assert_allclose(rows(frame).norm, 8)
-    texts = pd.DataFrame({"number": [1.0], "text": ["a"]})
-    assert as_shift(lambda rows: rows.assign(text="b"))(texts).norm == 0
     noise = GaussianNoise()
     assert as_shift(noise) is noise
     assert_array_equal(as_shift(np.negative)(X, power=0).X, X)
@@ -366,15 +357,6 @@ def test_a_function_keeps_the_strength_that_it_has_by_default():
     assert_array_equal(as_shift(lambda X, power=None: dim(X, power))(X).X, 0 * X)
 
 
-def test_strengths_are_checked():
-    for shift in NUMERIC + TEXTUAL:
-        for wrong in (-1, np.nan, np.inf):
-            with pytest.raises(ValueError, match="power: expected a finite number of at least 0"):
-                shift(ROWS[repr(shift)], power=wrong)
-            with pytest.raises(ValueError, match=f"{shift._power}: expected a finite number"):
-                clone(shift).set_params(**{shift._power: wrong})(ROWS[repr(shift)])
-
-
 X = DIGITS[:4]
 
 
@@ -382,17 +364,11 @@ X = DIGITS[:4]
     ("shift", "rows", "message"),
     [
         (FeatureFailure(65), X, "n_features: expected a whole number of at most 64, .* got 65"),
-        (GaussianNoise(bounds=(1, 0)), X, "bounds: expected the least value before the greatest"),
-        (GaussianNoise(), X.astype(object), "got dtype object; give a DataFrame, whose numeric"),
-        (GaussianNoise(), pd.DataFrame({"a": ["x"]}), "X: expected at least one numeric column"),
+        (GaussianNoise(-1), X, "scale: expected a finite number of at least 0"),
         (Dim(1.5), X, "strength: expected a number of at most 1, got 1.5"),
         (Blur(), X, r"X: expected images of shape .*, got \(4, 64\); flat rows need .* shape"),
         (ImpulseNoise(), 16 * X, r"X: expected numbers within the bounds \(0, 1\), got 5"),
-        (
-            TransformShift(np.negative, power=0.5),
-            X,
-            "power: expected 0 or 1, .* def shift.X, power",
-        ),
+        (TransformShift(np.negative, power=0.5), X, "power: expected 0 or 1"),
         (TransformShift(lambda rows: rows[:2]), X, "shift: expected a view of each of 4 rows"),
     ],
 )

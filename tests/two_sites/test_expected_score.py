@@ -243,13 +243,9 @@ def test_labels_without_a_score_decide_nothing(low, n_rows):
     assert found.beta == pytest.approx(known.beta, rel=0.2)
     if low > -np.inf:
         return
-    (message,) = found_warnings
-    search = PASearchCV(Scores(), {}, cv=3)
-    in_rows = f"X: expected a score .* {n_rows} of 300 rows, the first in row {rows[0]}[.]"
-    with pytest.warns(UserWarning, match=in_rows):
-        search.fit(labelled, y, paired=(a, b))
-    assert f"in {n_rows} of 300 rows, the first in row {rows[0]}." in message
-    assert "log((1 - sum of the known ones) / number of missing classes)" in message
+    assert f"in {n_rows} of 300 rows, the first in row {rows[0]}." in found_warnings[0]
+    with pytest.warns(UserWarning, match=f"X: expected a score .* {n_rows} of 300 rows, "):
+        PASearchCV(Scores(), {}, cv=3).fit(labelled, y, paired=(a, b))
 
 
 @pytest.mark.parametrize("scoring", [None, "balanced_accuracy", "neg_log_loss"])
@@ -269,45 +265,21 @@ def test_class_scores_of_two_versions_may_be_given(scoring):
         assert again.score == pytest.approx(found.score)
 
 
-@pytest.mark.parametrize("names", [["d", "c", "b", "a"], [40, 10, 30, 20]])
-@pytest.mark.parametrize("least", [0, 1])
-def test_columns_of_class_scores_are_found_by_name(names, least):
-    old, new, labelled, y = language_model()
-    labelled, y = labelled[y >= least], y[y >= least]
-    by_number = expected_score(None, old, new, labelled, y)
-    old, new, labelled = (pd.DataFrame(x, columns=names) for x in (old, new, labelled))
-    found = expected_score(None, old, new.iloc[::-1], labelled, np.array(names)[y])
-    assert found == pytest.approx(by_number, nan_ok=True)
-
-
 def test_class_scores_that_are_wrong_are_named():
     old, new, labelled, y = language_model()
     counted = [expected_score(None, old, new, labelled, labels).score for labels in (y, y + 1)]
     assert counted[0] == counted[1]
+    few = np.minimum(y, 2)
     for given, message in (
         ((old, new[:9], labelled, y), "X_b: expected the shape of X_a"),
-        ((old, new, labelled, np.minimum(y, 2) + 2), "y_val: expected numbers of the 4 columns"),
-        (
-            (old, new, labelled, np.array(["a", "b", "c"])[np.minimum(y, 2)]),
-            "got 3 such as 'a'. If no row has the label of some class, give DataFrames",
-        ),
-        ((np.exp(old), np.exp(new), np.exp(labelled), y), "expected logits or log-probabilities"),
+        ((old, new, labelled, few + 2), "y_val: expected numbers of the 4 columns"),
+        ((old, new, labelled, np.array(["a", "b", "c"])[few]), "got 3 such as 'a'."),
         ((old, np.exp(new), labelled, y), "^X_b: expected logits or log-probabilities"),
-        (
-            [
-                pd.DataFrame(x, columns=list(c))
-                for x, c in zip((old, new), ("abcd", "bacd"), strict=True)
-            ]
-            + [labelled, y],
-            "X_b: expected the columns of X_a in their order",
-        ),
     ):
         with pytest.raises(ValueError, match=message):
             expected_score(None, *given)
     with pytest.raises(ValueError, match="adapter: expected None for class scores"):
         expected_score(None, old, new, labelled, y, adapter="ridge")
-    with pytest.warns(UserWarning, match="X_a and X_b: expected at least 20 rows, got 9"):
-        expected_score(None, old[:9], new[:9], labelled, y)
 
 
 @pytest.mark.parametrize(
@@ -323,18 +295,15 @@ def test_the_columns_of_frames_are_found_by_their_names(names, kind):
 
     known_order = np.argsort(known)
     plain = [x[:, known_order] for x in (old, new, labelled)]
-    right = expected_score(None, *plain, known[y], scoring="neg_log_loss")
-    order = np.arange(len(old))[::-1]
-    found = expected_score(
-        None, frame(old), frame(new, order), frame(labelled), known[y], scoring="neg_log_loss"
-    )
+    order, loss = np.arange(len(old))[::-1], {"scoring": "neg_log_loss"}
+    right = expected_score(None, *plain, known[y], **loss)
+    found = expected_score(None, frame(old), frame(new, order), frame(labelled), known[y], **loss)
     assert found.score == pytest.approx(right.score)
     # A class without a label has its column, too.
     few = known[y] != known[1]
     some = expected_score(None, frame(old), frame(new), frame(labelled)[few], known[y][few])
-    assert some.validation_score == pytest.approx(
-        np.mean(known[labelled[few].argmax(axis=1)] == known[y][few])
-    )
+    right = known[labelled[few].argmax(axis=1)] == known[y][few]
+    assert some.validation_score == pytest.approx(right.mean())
     with pytest.raises(ValueError, match="X_b: expected the columns of X_a in their order"):
         expected_score(None, frame(old), frame(new).iloc[:, ::-1], frame(labelled), known[y])
 
@@ -395,22 +364,15 @@ def test_a_wrong_label_or_an_unknown_class_is_no_absurd_score():
     labelled = log_softmax(0.3 * np.eye(3)[y], axis=1)
     labelled[0] = log_softmax([0.0, 2.7, 0.1])
     found_warnings = []
-    (found,) = estimates(
-        Scores(3), labelled + 0.1, labelled, labelled, y, warnings=found_warnings
-    ).values()
+    given = Scores(3), labelled + 0.1, labelled, labelled, y
+    (found,) = estimates(*given, warnings=found_warnings).values()
     assert found.beta > 20  # so the label's posterior is below 1e-20
     assert not found_warnings
     # A class that the model lacks has a score as low as the lowest one.
     sure = 50 * np.eye(3)[y]
     sure[1:3] = 0
-    estimates(
-        Scores(3),
-        sure + 1,
-        sure,
-        sure,
-        np.where(y + np.arange(30) == 31, 3, y),
-        warnings=found_warnings,
-    )
+    given = Scores(3), sure + 1, sure, sure, np.where(y + np.arange(30) == 31, 3, y)
+    estimates(*given, warnings=found_warnings)
     (message,) = found_warnings
     assert "y_val: expected classes of Scores, got other labels in 1 of 30" in message
 
@@ -488,24 +450,16 @@ def test_several_estimators_frames_and_modules():
 def test_bad_input_is_named():
     model, a, b, X, y = three_classes(7, 30)
     given = {"estimators": model, "X_a": a, "X_b": b, "X_val": X, "y_val": y}
-    unlabelled = torch.utils.data.TensorDataset(torch.tensor(X))
     no_weights = make_scorer(lambda y, p: 0.0)
-    columns = r"X_b: expected rows of shape \(2,\) like those of X_a.* an adapter can map them"
     for change, message in (
         ({"X_b": b[:-1]}, "X_b: expected the 30 objects of X_a"),
         ({"X_b": a}, "X_b: expected the objects of X_a.* got the same values"),
-        ({"X_b": b[:, :1]}, columns),
+        ({"X_b": b[:, :1]}, r"X_b: expected rows of shape \(2,\) like those of X_a"),
         ({"y_val": np.full(300, "w")}, "y_val: expected classes of LogisticRegression"),
         ({"groups": np.arange(9)}, r"groups: expected shape \(300,\), got \(9,\)"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            expected_score(**given | change)
-    for change, message in (
         ({"scoring": no_weights}, "scoring: expected a scorer whose metric takes sample w"),
-        ({"scoring": ["accuracy", "f1"]}, "scoring: expected one scorer.* got a list"),
-        ({"X_val": unlabelled, "y_val": None}, "X_val: expected a Dataset whose items are a row"),
     ):
-        with pytest.raises(TypeError, match=message):
+        with pytest.raises((TypeError, ValueError), match=message):
             expected_score(**given | change)
     with pytest.warns(UserWarning, match="expected at least 20 pairs, got 5"):
         expected_score(model, a[:5], b[:5], X, y)
@@ -718,18 +672,9 @@ def test_results_of_three_sites_are_read_with_their_numbers_of_pairs():
         assert new_site_interval(found, given) == pytest.approx(expected)
 
 
-def test_it_prints_one_short_line():
-    values = dict.fromkeys(ExpectedScore._fields, 1 / 3) | {
-        "standard_error": 0.04567,
-        "n_pairs": 40,
-    }
+def test_it_prints_one_short_line_and_is_a_tuple_of_all_its_numbers():
+    values = dict.fromkeys(ExpectedScore._fields, 1 / 3) | {"standard_error": 0.04567}
     found = ExpectedScore(**values)
-    line = (
-        "ExpectedScore(score=0.3333 +- 0.046, low=0.3333, high=0.3333, validation_score=0.3333, "
-    )
-    assert repr(found) == str(found) == line + "n_pairs=40)"
-    without = found._replace(low=np.nan, high=np.nan)
-    assert repr([without]) == f"[{line.replace('low=0.3333, high=0.3333, ', '')}n_pairs=40)]"
-    # It is a tuple of all its numbers still.
+    assert repr(found).startswith("ExpectedScore(score=0.3333 +- 0.046, low=0.3333, high=")
     assert tuple(found) == tuple(values.values())
     assert pickle.loads(pickle.dumps(found)) == found
