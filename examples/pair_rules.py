@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import minimize
-from scipy.special import log_softmax, softmax
+from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.linear_model import RidgeCV
@@ -21,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 from pa_select import PASearchCV, SiteAdapter, posterior_agreement
 from pa_select.model_selection import GuardedSelection
+from pa_select.two_sites.classification import beta_and_bias
 
 # The labels of the pairs are used by one rule, which shows what labelling them would give.
 RULES = {
@@ -106,16 +106,9 @@ class Calibration(NamedTuple):
 
     @classmethod
     def of(cls, scores, labels):
-        """Find the highest likelihood of labels: the temperature, then the biases."""
-        is_label = labels[:, None] == np.unique(labels)
-        beta = min(posterior_agreement(scores, np.where(is_label, 0.0, -np.inf)).beta, 1e6)
-
-        def loss(bias):
-            posterior = log_softmax(beta * scores + bias, axis=1)
-            slope = (np.exp(posterior) - is_label).sum(axis=0) + bias
-            return bias @ bias / 2 - posterior[is_label].sum(), slope
-
-        return cls(beta, minimize(loss, np.zeros(is_label.shape[1]), jac=True).x)
+        """Fit both to labels together, as `PASearchCV` does."""
+        beta, bias = beta_and_bias(scores, np.unique(labels, return_inverse=True)[1])
+        return cls(min(beta, 1e6), bias)
 
 
 def read_folds(search, y, n_sites, members):
