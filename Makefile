@@ -103,7 +103,7 @@ figures: $(VENV)/.docs $(VENV)-tools/.installed ## the tables in docs/figures of
 		--errors docs/figures/typefaces_errors.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/studies/study_errors.py --repeats 60 \
 		--table docs/figures/errors.csv --differences docs/figures/errors_of_differences.csv
-	OMP_NUM_THREADS=1 $(BIN)/python examples/studies/study_pair_planning.py \
+	OMP_NUM_THREADS=1 $(BIN)/python examples/studies/study_pair_planning.py --seeds 5 \
 		--table docs/figures/pair_planning.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/studies/study_regressors.py --seeds 10 \
 		--memory build/regressors --table docs/figures/regressors.csv \

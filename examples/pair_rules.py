@@ -12,8 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from fold_scores import fold_scores
-from scipy.optimize import minimize
-from scipy.special import log_softmax, softmax
+from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.linear_model import RidgeCV
@@ -23,6 +22,7 @@ from sklearn.preprocessing import StandardScaler
 
 from pa_select import PASearchCV, SiteAdapter, posterior_agreement
 from pa_select.model_selection import GuardedSelection
+from pa_select.two_sites.classification import beta_and_bias
 
 # The labels of the pairs are used by one rule, which shows what labelling them would give.
 RULES = {
@@ -108,16 +108,9 @@ class Calibration(NamedTuple):
 
     @classmethod
     def of(cls, scores, labels):
-        """Find the highest likelihood of labels: the temperature, then the biases."""
-        is_label = labels[:, None] == np.unique(labels)
-        beta = min(posterior_agreement(scores, np.where(is_label, 0.0, -np.inf)).beta, 1e6)
-
-        def loss(bias):
-            posterior = log_softmax(beta * scores + bias, axis=1)
-            slope = (np.exp(posterior) - is_label).sum(axis=0) + bias
-            return bias @ bias / 2 - posterior[is_label].sum(), slope
-
-        return cls(beta, minimize(loss, np.zeros(is_label.shape[1]), jac=True).x)
+        """Fit both to labels together, as `PASearchCV` does."""
+        beta, bias = beta_and_bias(scores, np.unique(labels, return_inverse=True)[1])
+        return cls(min(beta, 1e6), bias)
 
 
 def read_folds(fold_scores, fold_rows, y, n_sites, members):
@@ -253,7 +246,8 @@ def both(unit, column):
 def choices(unit):
     """Return the accuracy at b of the choice of each rule, in per cent."""
     u = {column: unit[column].to_numpy() for column in unit}
-    accuracy, error, truth = u["accuracy"], u["error"], u["truth"]
+    # Means over folds of equal accuracies may differ in the last digit.
+    accuracy, error, truth = u["accuracy"].round(9), u["error"], u["truth"]
     top = int(accuracy.argmax())
     near = {None: True, 4: accuracy >= accuracy[top] - 4 * error[top]}
     scores = {"mean_test_score": accuracy, "se_test_score": error}

@@ -73,8 +73,8 @@ def plan_pairs(
     The squared standard error has a constant part, from the labelled rows, and a part that falls
     with the number of pairs n as 1 / (n + 2). Both are measured on the first pairs, to which
     `expected_score` adds two pseudo-pairs, so the prediction tends to be too large. On simulated
-    shifts the predicted error for 40 to 100 pairs was 1.02 to 1.18 times the later one in nine of
-    ten cases with 20 first pairs, and 1.08 to 1.48 times with ten. The interval does not shrink to
+    shifts the predicted error for 40 to 100 pairs was 0.93 to 1.26 times the later one in nine of
+    ten cases with 20 first pairs, and 1.00 to 1.53 times with ten. The interval does not shrink to
     a point: unless it is cut at 0 or 1, it is wider than twice the disagreement.
 
     Examples
