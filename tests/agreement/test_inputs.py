@@ -9,16 +9,9 @@ import torch
 from helpers import oracle
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
-from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier
 
-from pa_select import (
-    PASearchCV,
-    class_scores,
-    expected_score,
-    pa_kernel,
-    posterior_agreement,
-)
+from pa_select import PASearchCV, class_scores, expected_score, pa_kernel, posterior_agreement
 
 RNG = np.random.default_rng(0)
 A = np.round(RNG.normal(size=(40, 3)) * 8).clip(-20, 20)
@@ -62,31 +55,22 @@ WRONG = [
     (A[:, :1], B[:, :1], {}, ValueError, r"scores_a: .*at least 2 classes, got shape \(40, 1\)"),
     (A[:, 0], B[:, 0], {}, ValueError, r"scores_a: .*got shape \(40,\).*column_stack"),
     (A[:0], B[:0], {}, ValueError, r"scores_a: expected at least one row"),
-    (A[None, None], B, {}, ValueError, r"scores_a: .*got shape \(1, 1, 40, 3\)"),
     (A + 1j, B, {}, TypeError, r"scores_a: expected real numbers, got .*complex128"),
     (A.astype(object), B, {}, TypeError, r"scores_a: expected real numbers, got objects"),
-    ([[1, 2], [1, 2, 3]], B, {}, ValueError, r"scores_a: .*equal length, got rows of \[2, 3\]"),
     (sparse.csr_matrix(A), B, {}, TypeError, r"scores_a: expected a dense array.*toarray"),
-    (None, B, {}, TypeError, r"scores_a: expected real numbers"),
-    ({"net": A}, B, {}, TypeError, r"scores_a: expected .* objects such as a dict \(dtype object"),
     (pd.DataFrame(A, columns=list("uvw")), pd.DataFrame(B, columns=list("vuw")), {}, ValueError,
      r"scores_b: expected the columns .*\['u', 'v', 'w'\], got \['v', 'u', 'w'\]"),
     (pd.DataFrame(A), pd.DataFrame(B)[::-1], {}, ValueError,
      "scores_b: expected the rows of scores_a in the same order"),
-    ((A, np.arange(3)), (B, np.arange(3)), {}, ValueError, r"scores_a\[1\]: .*got shape \(3,\)"),
     ([A, A], [B], {}, ValueError, r"scores_b: expected as many problems as scores_a, 2, got 1"),
     ([A, A], B, {}, ValueError, r"scores_b: expected many problems"),
     ([A, with_value(A, 2, 0, np.nan)], [B, B], {}, ValueError,
      r"scores_a\[1\]: .*got nan in row 2, column 0"),
-    (np.stack([A, with_value(A, 2, 0, np.nan)]), np.stack([B, B]), {}, ValueError,
-     r"scores_a: .*got nan in problem 1, row 2, column 0"),
     (A, B, {"sample_weight": np.ones(39)}, ValueError, r"sample_weight: .*\(40,\), got \(39,\)"),
     (A, B, {"sample_weight": -np.ones(40)}, ValueError, r"sample_weight: .*got -1.0 in row 0"),
     (A, B, {"sample_weight": np.zeros(40)}, ValueError, r"sample_weight: .*positive .*got 0"),
     ([A, A[:9]], [B, B[:9]], {"sample_weight": np.ones(40)}, ValueError,
      r"sample_weight: expected one array for each problem"),
-    ([A, A], [B, B], {"sample_weight": [np.ones(40)]}, ValueError,
-     r"sample_weight: expected one array for each of 2 problems, got 1"),
     (A, B, {"prior": "flat"}, ValueError, r"prior: expected 'uniform', 'marginal' .*got 'flat'"),
     (A, B, {"prior": [0.5, 0.5]}, ValueError, r"prior: .*3 classes.*got shape \(2,\)"),
     (A, B, {"prior": [0.5, 0.4, 0.2]}, ValueError, r"prior: .*sum to 1, got 1.1"),
@@ -94,10 +78,7 @@ WRONG = [
     (A, B, {"prior": [1, 1e-309, 1e-9]}, ValueError, r"prior: .*at least 1e-100, got 1e-309"),
     (A, B, {"sample_weight": np.full(40, 1e308)}, ValueError, r"sample_weight: .*finite sum"),
     (A, B, {"tol": 0}, ValueError, r"tol: expected at least 1e-12"),
-    (A, B, {"tol": "small"}, TypeError, r"tol: expected a number of nats, got str"),
     (A, B, {"device": "quantum"}, ValueError, r"device: expected None, 'auto'.*got 'quantum'"),
-    (A, B, {"device": "mps"}, ValueError, r"device: got 'mps'"),
-    (A, B, {"device": "meta"}, ValueError, r"device: got 'meta', which torch cannot use here"),
 ]  # fmt: skip
 
 
@@ -203,11 +184,10 @@ def test_repr_says_the_largest_possible_score():
 def test_several_labels_of_a_row_are_refused_with_a_way_out():
     X = RNG.normal(size=(60, 4))
     Y = (X[:, :3] > 0).astype(int)
-    for kind in (MultiOutputClassifier, OneVsRestClassifier):
-        model = kind(LogisticRegression()).fit(X, Y)
-        with pytest.raises(TypeError, match="one binary problem for each label"):
-            class_scores(model, X)
-        with pytest.raises(ValueError, match="y: .* one binary problem for each label"):
-            PASearchCV(model, {}).fit(X, Y, views=X + 0.1)
-        with pytest.raises(ValueError, match="y_val: .* one binary problem for each label"):
-            expected_score(model, X[:30], X[:30] + 0.1, X[30:], Y[30:])
+    model = MultiOutputClassifier(LogisticRegression()).fit(X, Y)
+    with pytest.raises(TypeError, match="one binary problem for each label"):
+        class_scores(model, X)
+    with pytest.raises(ValueError, match="y: .* one binary problem for each label"):
+        PASearchCV(model, {}).fit(X, Y, views=X + 0.1)
+    with pytest.raises(ValueError, match="y_val: .* one binary problem for each label"):
+        expected_score(model, X[:30], X[:30] + 0.1, X[30:], Y[30:])

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.special import logsumexp, softmax
 from sklearn.datasets import load_diabetes, load_iris, load_wine
-from sklearn.exceptions import NotFittedError
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.model_selection import (
     GridSearchCV,
@@ -254,8 +253,6 @@ def test_of_regressors_half_of_the_folds_are_compared_with_the_others():
     assert folds.n_pairs == 6
     np.testing.assert_array_equal(folds.weights, candidate_posterior(table, splits=splits).weights)
     assert np.abs(folds.weights - expected.weights).max() > 0.01
-    with pytest.raises(ValueError, match="parts: expected 'folds', 'halves' or None, got 'rows'"):
-        candidate_posterior(search, parts="rows")
 
 
 def test_of_a_halving_search_the_last_round_counts():
@@ -275,31 +272,22 @@ def test_another_metric():
     assert not np.allclose(usual.weights, candidate_posterior(search, "neg_log_loss").weights)
     with pytest.raises(ValueError, match=r"metric: expected one of \['accuracy'.*got 'recall'"):
         candidate_posterior(search, "recall")
-    with pytest.raises(ValueError, match=r"metric: expected one of .*got None"):
-        candidate_posterior(search.cv_results_)
 
 
 def test_what_cannot_be_compared_is_refused():
     one = GridSearchCV(TREE, GRID, cv=PredefinedSplit(np.arange(len(Y)) % 2 - 1)).fit(X, Y)
     overlap = GridSearchCV(TREE, GRID, cv=ShuffleSplit(3, test_size=0.8, random_state=0)).fit(X, Y)
     splits, ones = list(one.cv.split()), np.ones((3, 2))
-    for results, options, error, message in (
-        ((one,), {}, ValueError, "splits: expected the splits .* cv=PredefinedSplit"),
-        ((one,), {"splits": splits}, ValueError, "cv: expected at least two .*got 1 fold "),
-        ((one,), {"splits": 2 * splits}, ValueError, "splits: expected the 1 splits .* got 2"),
-        ((one,), {"splits": [1]}, ValueError, r"splits: expected \(train, test\)"),
-        ((overlap,), {"splits": overlap.cv.split(X)}, ValueError, "got 3 folds without two such"),
-        ((GridSearchCV(TREE, GRID),), {}, NotFittedError, "not fitted"),
-        ((ones,), {}, TypeError, "results: expected a fitted search .* got ndarray"),
-        ((ones, ones[0]), {}, TypeError, "metric: expected numbers of shape"),
-        ((ones, ones[1:]), {}, ValueError, r"metric: expected scores of the shape \(3, 2\)"),
-        ((ones * np.nan, ones), {}, ValueError, "2 candidates, 0 of which"),
-        *(
-            ((table,), {}, ValueError, "results: expected cv_results_ of a search")
-            for table in ({"a": 1}, {}, {0: [0.5]})
-        ),
+    for results, options, message in (
+        ((one,), {}, "splits: expected the splits .* cv=PredefinedSplit"),
+        ((one,), {"splits": splits}, "cv: expected at least two .*got 1 fold "),
+        ((one,), {"splits": 2 * splits}, "splits: expected the 1 splits .* got 2"),
+        ((overlap,), {"splits": overlap.cv.split(X)}, "got 3 folds without two such"),
+        ((ones, ones[1:]), {}, r"metric: expected scores of the shape \(3, 2\)"),
+        ((ones * np.nan, ones), {}, "2 candidates, 0 of which"),
+        (({"a": 1},), {}, "results: expected cv_results_ of a search"),
     ):
-        with pytest.raises(error, match=message):
+        with pytest.raises(ValueError, match=message):
             candidate_posterior(*results, **options)
 
 

@@ -9,16 +9,9 @@ from hypothesis import strategies as st
 from sklearn.base import clone, is_regressor
 from sklearn.datasets import load_diabetes, load_digits, load_wine
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import (
-    accuracy_score,
-    brier_score_loss,
-    check_scoring,
-    log_loss,
-    make_scorer,
-)
+from sklearn.metrics import accuracy_score, brier_score_loss, check_scoring, log_loss, make_scorer
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
@@ -43,7 +36,6 @@ BAYES_AND_TREE = [
     DecisionTreeClassifier(max_depth=2, random_state=0).fit(X[1::3], Y[1::3]),
 ]
 LINES = [Ridge(alpha).fit(X_T[200:], Y_T[200:]) for alpha in (0.01, 0.3, 1.0)]
-NO_METRIC = "scoring: expected one scorer, by name or callable, got"
 
 
 def test_trained_models_and_a_few_labels():
@@ -74,13 +66,10 @@ def test_trained_models_and_a_few_labels():
 @pytest.mark.parametrize(
     ("models", "n_rows", "scoring", "message"),
     [
-        # scikit-learn says itself that a model is not fitted.
-        *((none, 178, None, "^models: expected|not fitted yet") for none in ([], {}, [1], X)),
-        ([GaussianNB()], 178, None, "not fitted yet"),
-        ([StandardScaler().fit(X)], 178, None, "^models: expected"),
+        ([], 178, None, "^models: expected"),
         ([Ridge().fit(X, Y), BAYES], 178, None, "either classifiers or regressors"),
         ([BAYES], 1, None, "at least two labelled rows, got 1"),
-        *(([BAYES], 178, several, NO_METRIC) for several in (["accuracy"], {"a": "accuracy"}, 1)),
+        ([BAYES], 178, ["accuracy"], "scoring: expected one scorer, by name or callable, got"),
     ],
 )
 def test_wrong_models_and_rows_are_named(models, n_rows, scoring, message):
@@ -94,17 +83,14 @@ def words(labels):
 
 def test_labels_that_no_model_knows():
     models = [GaussianNB().fit(X[FIT], words(Y[FIT])), SVC().fit(X[FIT], words(Y[FIT]))]
-    for strange in (np.char.title(words(Y)), Y, Y + 0.5):
-        with pytest.raises(ValueError, match=r"y: expected classes .* as 'benign', got"):
-            PACommittee.from_models(models, X[TEST], strange[TEST])
+    with pytest.raises(ValueError, match=r"y: expected classes .* as 'benign', got"):
+        PACommittee.from_models(models, X[TEST], Y[TEST])
     some = np.where(words(Y) == "benign", "Benign", words(Y))
     with pytest.warns(UserWarning, match=r"y: expected .*'Benign' in \d+ of 89 rows"):
         committee = PACommittee.from_models(models, X[TEST], some[TEST])
     assert committee.classes_.tolist() == ["Benign", "benign", "other", "severe"]
-    numbers = GaussianNB().fit(X[FIT], Y[FIT])
-    with pytest.raises(TypeError, match="models: expected classes of one type"):
-        PACommittee.from_models([*models, numbers], X[TEST], words(Y[TEST]))
     # Numbers of another type are the same classes.
+    numbers = GaussianNB().fit(X[FIT], Y[FIT])
     same = PACommittee.from_models([numbers], X[TEST], Y[TEST].astype(float))
     assert same.score(X[TEST], Y[TEST]) > 0.9
 
@@ -214,19 +200,12 @@ def test_another_draw_of_the_parts_moves_no_weight_by_much(monkeypatch, n, of_re
     assert np.ptp(found, axis=0).max() < 0.02
 
 
-ALL_OF_FORMULA = {
-    False: [None, "accuracy", "neg_log_loss", "neg_brier_score"],
-    True: [
-        *(None, "r2", "neg_mean_absolute_error"),
-        *("neg_mean_squared_error", "neg_root_mean_squared_error"),
-    ],
-}
+OF_FORMULA = [(False, x) for x in (None, "accuracy", "neg_log_loss", "neg_brier_score")]
+OF_FORMULA += [(True, x) for x in (None, "r2", "neg_mean_absolute_error")]
+OF_FORMULA += [(True, x) for x in ("neg_mean_squared_error", "neg_root_mean_squared_error")]
 
 
-@pytest.mark.parametrize(
-    ("of_regressors", "scoring"),
-    [(x, one) for x, several in ALL_OF_FORMULA.items() for one in several],
-)
+@pytest.mark.parametrize(("of_regressors", "scoring"), OF_FORMULA)
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_the_formulas_are_the_scorers(of_regressors, scoring, n_classes):
     if of_regressors:

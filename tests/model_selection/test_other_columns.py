@@ -16,7 +16,6 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 
 from pa_select import (
-    PAScorer,
     PASearchCV,
     SiteAdapter,
     expected_score,
@@ -126,18 +125,11 @@ def test_regressors():
     assert search.best_adapted_.predict(MORE).shape == (60,)
 
 
-@pytest.mark.parametrize(
-    "adapter",
-    [
-        LinearRegression(),
-        PLSRegression(3),
-        KNeighborsRegressor(),
-        make_pipeline(StandardScaler(), Ridge()),
-        SiteAdapter(),
-        SiteAdapter(Ridge()),
-    ],
-    ids=repr,
-)
+ADAPTERS = [LinearRegression(), PLSRegression(3), KNeighborsRegressor(), SiteAdapter()]
+ADAPTERS += [make_pipeline(StandardScaler(), Ridge()), SiteAdapter(Ridge())]
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS, ids=repr)
 def test_any_regressor_is_an_adapter(adapter):
     search = searched((A, MORE), adapter=clone(adapter))
     by_hand = searched((A, cross_adapted(adapter, MORE, A, SEED)), adapter=None)
@@ -147,26 +139,13 @@ def test_any_regressor_is_an_adapter(adapter):
     assert search.best_adapted_.score(MORE, LABELS) > 0.5
 
 
-@pytest.mark.parametrize("method", ["predict", "predict_proba", "score"])
-def test_rows_of_the_other_site_belong_to_the_adapted_model(method):
-    search = searched((A, MORE))
-    given = (MORE, LABELS) if method == "score" else (MORE,)
-    with pytest.raises(ValueError, match="has 9 features"):
-        getattr(search, method)(*given)
-    getattr(search.best_adapted_, method)(*given)
-
-
 def test_without_an_adapter_the_error_names_the_columns():
-    frame = pd.DataFrame(MORE, columns=[f"band {i}" for i in range(9)])
-    message = r"^paired\[1\]: .* got 'band 0', .* 6 more instead of 'x0', .* 3 more\. If the other"
-    with pytest.raises(ValueError, match=message):
-        searched((FRAME_A, frame), adapter=None, X=FRAME)
+    with pytest.raises(ValueError, match=r"^paired\[1\]: .* got 'band 0'.* If the other site"):
+        searched((FRAME_A, OTHER_NAMES), adapter=None, X=FRAME)
     with pytest.raises(ValueError, match=r"shape \(6,\).* got \(9,\)\. If the other site"):
         searched((A, MORE), adapter=None)
-    with pytest.raises(ValueError, match="got 'band 0', .* an adapter can map them"):
-        PAScorer("paired", paired=(FRAME_A, frame))(LogisticRegression().fit(FRAME, Y), FRAME, Y)
     with pytest.raises(ValueError, match="X_b: expected the columns of X_a, got 'band 0'"):
-        expected_scorer(FRAME_A, frame)
+        expected_scorer(FRAME_A, OTHER_NAMES)
 
 
 def test_columns_in_another_order_are_refused_also_with_an_adapter():
@@ -175,16 +154,6 @@ def test_columns_in_another_order_are_refused_also_with_an_adapter():
         searched((FRAME_A, turned), X=FRAME)
     with pytest.raises(ValueError, match="X_b: expected the columns of X_a in their order"):
         SiteAdapter().fit(turned, FRAME_A)
-
-
-@pytest.mark.parametrize("adapter", ["ridge", None])
-def test_an_empty_column_may_be_dropped_if_there_is_an_adapter(adapter):
-    rows = A + 0.1
-    rows[:, 2] = np.nan
-    with pytest.raises(ValueError, match="contains NaN|got nan .*[Cc]olumn 2"):
-        searched((A, rows), adapter=adapter)
-    if adapter is not None:
-        assert np.isfinite(searched((A, np.delete(rows, 2, axis=1))).expected_score_)
 
 
 class Unchanged(RegressorMixin, BaseEstimator):
@@ -200,11 +169,5 @@ class Unchanged(RegressorMixin, BaseEstimator):
 def test_an_adapter_must_map_to_the_columns_of_the_labelled_site():
     with pytest.raises(ValueError, match="adapter: expected rows of the 6 columns.*got shape"):
         searched((A, MORE), adapter=Unchanged())
-    adapter = SiteAdapter(Unchanged()).fit(MORE, A)
-    with pytest.raises(ValueError, match="adapter: expected rows of the 6 columns.*got shape"):
-        adapter.transform(MORE)
-    learnt = SiteAdapter().fit(OTHER_NAMES, FRAME_A)
     with pytest.raises(ValueError, match="X: expected the columns of X_b, got 'x0'"):
-        learnt.transform(FRAME_A)
-    with pytest.raises(ValueError, match=r"X: expected rows of shape \(6,\) like those of X_b"):
-        learnt.transform(MORE)
+        SiteAdapter().fit(OTHER_NAMES, FRAME_A).transform(FRAME_A)

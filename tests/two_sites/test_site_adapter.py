@@ -9,13 +9,12 @@ from sklearn.cross_decomposition import PLSRegression
 from sklearn.datasets import load_wine, make_classification
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
-from sklearn.model_selection import KFold, cross_val_score
+from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVR
 from sklearn.utils import shuffle
 
-from pa_select import PASearchCV, expected_score, expected_scorer, plan_pairs
+from pa_select import PASearchCV, expected_score
 from pa_select.two_sites import SiteAdapter
 from pa_select.two_sites.site_adapter import SlopesAndRidge, cross_adapted
 
@@ -224,40 +223,22 @@ def test_rows_have_the_floating_type_of_those_that_a_model_knows(given, expected
 
 def test_bad_input_is_named():
     a, b = pairs(10)
-    for unusable in (LinearRegression, "lasso", KFold()):
-        with pytest.raises(TypeError, match="adapter: expected None, 'ridge' or an estimator"):
-            SiteAdapter(unusable).fit(b, a)
-    with pytest.raises(ValueError, match="y should be a 1d array"):
-        SiteAdapter(SVR()).fit(b, a)
+    with pytest.raises(TypeError, match="adapter: expected None, 'ridge' or an estimator"):
+        SiteAdapter("lasso").fit(b, a)
     with pytest.raises(ValueError, match="X_a: expected the 60 objects of X_b, .* got 59 rows"):
         SiteAdapter().fit(np.ones((60, 2)), np.ones((59, 2)))
-    with pytest.raises(ValueError, match="could not convert string to float"):
-        SiteAdapter().fit(np.array([["x"]] * 10), a)
-    with pytest.raises(ValueError, match="Found array with dim 3"):
-        SiteAdapter().fit(b, a.reshape(10, 5, 1))
     with pytest.raises(ValueError, match="at least two pairs"):
         cross_adapted("ridge", b[:1], a[:1], 0)
 
 
-@pytest.mark.parametrize("side", [0, 1])
-def test_missing_values_are_refused_by_what_does_not_take_them(side):
+def test_an_adapter_may_impute_missing_values():
     X, y = make_classification(200, 8, n_informative=4, random_state=0)
-    sides = [X[:40].copy(), 1.1 * X[:40]]
-    sides[side][[3, 7], 2] = np.nan
-    X, y = X[40:], y[40:]
-    model = LogisticRegression().fit(X[:80], y[:80])
-    for call in (
-        lambda: PASearchCV(model, {}, adapter="ridge", cv=2).fit(X, y, paired=tuple(sides)),
-        lambda: expected_score(model, *sides, X[80:], y[80:], adapter="ridge"),
-        lambda: expected_scorer(*sides, adapter="ridge"),
-        lambda: plan_pairs(model, *sides, X[80:], y[80:]),
-        lambda: SiteAdapter().fit(*sides[::-1]),
-    ):
-        with pytest.raises(ValueError, match="contains NaN"):
-            call()
-    if side == 1:
-        # An adapter that imputes, for rows of other columns that no candidate predicts.
-        imputes = make_pipeline(SimpleImputer(), Ridge())
-        more = np.column_stack([sides[1], sides[1][:, 0]])
-        PASearchCV(model, {}, adapter=imputes, cv=2).fit(X, y, paired=(sides[0], more))
-        SiteAdapter(imputes).fit(*(pd.DataFrame(x).convert_dtypes() for x in sides[::-1]))
+    # Rows of other columns, which no candidate predicts.
+    more = np.column_stack([1.1 * X[:40], X[:40, 0]])
+    more[[3, 7], 2] = np.nan
+    with pytest.raises(ValueError, match="contains NaN"):
+        SiteAdapter().fit(more, X[:40])
+    imputes = make_pipeline(SimpleImputer(), Ridge())
+    search = PASearchCV(LogisticRegression(), {}, adapter=imputes, cv=2)
+    assert search.fit(X[40:], y[40:], paired=(X[:40], more)).expected_score_ > 0.5
+    SiteAdapter(imputes).fit(*(pd.DataFrame(x).convert_dtypes() for x in (more, X[:40])))
