@@ -7,7 +7,6 @@ from pa_select.agreement import pa_kernel as pa_kernel
 from pa_select.agreement import posterior_agreement as posterior_agreement
 from pa_select.agreement import regression_agreement as regression_agreement
 from pa_select.model_selection import CandidatePosterior as CandidatePosterior
-from pa_select.model_selection import FewLabels as FewLabels
 from pa_select.model_selection import PACommittee as PACommittee
 from pa_select.model_selection import PARandomizedSearchCV as PARandomizedSearchCV
 from pa_select.model_selection import PASearchCV as PASearchCV
@@ -20,6 +19,7 @@ from pa_select.plotting import PASearchDisplay as PASearchDisplay
 from pa_select.plotting import RobustnessCurveDisplay as RobustnessCurveDisplay
 from pa_select.scores import class_scores as class_scores
 from pa_select.shifts import robustness_curve as robustness_curve
+from pa_select.site_labels import FewLabels as FewLabels
 from pa_select.training import PAEarlyStopping as PAEarlyStopping
 from pa_select.training import PAScoring as PAScoring
 from pa_select.training import PosteriorAgreementLoss as PosteriorAgreementLoss

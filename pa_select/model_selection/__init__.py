@@ -2,7 +2,6 @@
 
 from pa_select.model_selection.candidate_posterior import candidate_posterior
 from pa_select.model_selection.committee import PACommittee
-from pa_select.model_selection.few_labels import FewLabels
 from pa_select.model_selection.pa_scorer import PAScorer, pa_scorer
 from pa_select.model_selection.pa_search import PARandomizedSearchCV, PASearchCV
 from pa_select.model_selection.rules import (
@@ -14,7 +13,6 @@ from pa_select.scores.new_site import new_site_interval
 
 __all__ = [
     "CandidatePosterior",
-    "FewLabels",
     "GuardedSelection",
     "PACommittee",
     "PARandomizedSearchCV",

@@ -23,7 +23,7 @@ FLOORS = [
     ["pairing", "two_sites"],
     ["shifts", "command_line"],
     ["training", "model_selection", "__main__"],
-    ["interop", "plotting"],
+    ["interop", "plotting", "site_labels"],
 ]
 AGREEMENT = [
     ["inputs"],

@@ -19,7 +19,7 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 from pa_select import FewLabels, PACommittee, class_scores
-from pa_select.model_selection.drawn_rows import accuracies, draw_rows, draw_weights
+from pa_select.site_labels.drawn_rows import accuracies, draw_rows, draw_weights
 
 CANDIDATES = [
     LogisticRegression(max_iter=500),
