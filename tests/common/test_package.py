@@ -44,7 +44,7 @@ def test_doctests_of_a_file_that_bears_the_name_of_its_function():
 
 
 def test_public_names():
-    assert len(ROOMS) == 8
+    assert len(ROOMS) == 9
     assert "PASearchCV" in pa_select.__all__
     assert sorted(pa_select.__all__) == pa_select.__all__
     assert {*pa_select.__all__, "__version__"} <= set(dir(pa_select))
