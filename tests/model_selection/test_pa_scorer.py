@@ -25,7 +25,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from pa_select import PAScorer, PASearchCV, class_scores, pa_scorer, posterior_agreement
-from pa_select.pairing import NearestPairing, pair_within_label
+from pa_select.pairing import pair_within_label
 from pa_select.shifts import FGSM, GaussianNoise
 
 X, Y = load_iris(return_X_y=True)
@@ -203,14 +203,8 @@ MODELS = {"model": GaussianNB().fit(X, Y)}
     ("params", "message"),
     [
         ({"pairing": "nearest"}, r"pairing: expected one of .*got 'nearest'"),
-        ({"pairing": FRAME}, "pairing: expected .* got DataFrame"),
         ({"pairing": "views"}, "views: expected some with pairing='views', got None"),
-        ({"pairing": "paired"}, "paired: expected some with pairing='paired'"),
         ({"pairing": "paired", "views": shrunk}, "views: expected None with pairing="),
-        ({"pairing": NearestPairing(), "views": shrunk}, "views: expected None with"),
-        ({"views": []}, "views: expected at least one"),
-        ({"views": 3}, "views: expected a callable .*got int"),
-        ({"views": FunctionTransformer}, "got FunctionTransformer, a class"),
         ({"views": GaussianNoise()(X)}, "views: .*got a Shifted; give the shift"),
         ({"views": [FGSM()]}, "views: an attack needs a fitted model, got FGSM"),
         ({"environments": [1, 2]}, "environments: expected a Series to look up by the index of X"),
@@ -257,7 +251,6 @@ def test_environments_of_a_call_select_their_pairing():
     ("scorer", "data", "message"),
     [
         (PAScorer(views=lambda X: X[1:]), (X, Y), "views: expected a view of each of 150 rows of"),
-        (PAScorer(views=FRAME), (X, Y), "X must be a pandas DataFrame, got ndarray"),
         (PAScorer(views=FRAME[1:]), (FRAME, Y), r"none for 'flower 0' \(1 of 150"),
         (PAScorer(views=TWICE), (FRAME, Y), "views: expected a unique index, got 'flower 0'"),
         (PAScorer(), (X, None), "y: expected labels with pairing='label', got None"),
@@ -265,17 +258,10 @@ def test_environments_of_a_call_select_their_pairing():
         (PAScorer("environments"), (X, Y), "environments: expected one for each row"),
         (PAScorer(environments=0 * SITES), (FRAME, Y), "at least two .*, got only .*0.* in 150 r"),
         (PAScorer(environments=GAPS), (FRAME, Y), "environments: .* got nan in row 0"),
-        (PAScorer(environments=GAPS.astype(object)), (FRAME, Y), "got (None|nan) in row 0"),
         (PAScorer(), (X, Y[:10]), r"y: expected shape \(150,\), got \(10,\)"),
-        (PAScorer(), (X, np.eye(3)[Y]), r"y: expected shape \(150,\), got \(150, 3\)"),
-        (PAScorer(views=lambda X: None), (X, Y), "a view of X, got None"),
         (PAScorer(views=lambda X: X[::-1]), (FRAME, Y), "views: expected the rows of X in their"),
-        (PAScorer(prior="flat"), (X, Y), "prior: expected"),
         (PAScorer(), (X, Y, SITES[:3]), r"environments: expected shape \(150,\), got \(3,\)"),
-        (PAScorer(), (X, Y, None, Y[1:]), r"sample_weight: expected shape \(150,\), got \(149,\)"),
         (PAScorer(), (X, Y, None, -X[:, 0]), "sample_weight: .* non-negative weights, got -5.1"),
-        (PAScorer(), (X, Y, None, 0 * Y), "sample_weight: expected a positive and finite sum"),
-        (PAScorer(), (X, Y, None, GAPS), "sample_weight: expected a value for each row, got nan"),
     ],
 )
 def test_wrong_parameters_and_data_are_named(scorer, data, message):

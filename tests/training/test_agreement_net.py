@@ -163,19 +163,6 @@ def test_training_goes_on():
     assert fitted.fit(X[:100], Y[:100]).agreement_loss_.beta == pytest.approx(5)
 
 
-def test_no_epoch_and_an_interrupted_one():
-    net(max_epochs=0).fit(X[:100], Y[:100])
-
-    class Stops(Linear):
-        def forward(self, rows):
-            raise ZeroDivisionError
-
-    stopped = net(module=Stops, pairs=(X[100:200], lambda rows: rows))
-    with pytest.raises(ZeroDivisionError):
-        stopped.fit(X[:100], Y[:100])
-    assert not hasattr(stopped, "_batches")
-
-
 def test_saved_parameters(tmp_path):
     fitted, file = net().fit(X[:100], Y[:100]), tmp_path / "agreement.pt"
     fitted.save_params(f_agreement_loss=file)
@@ -225,16 +212,9 @@ def test_warnings():
 @pytest.mark.filterwarnings("error:pairs:UserWarning")
 def test_a_small_last_batch_is_little_evidence_of_another_class_mix():
     # The last epoch is one step. It sees 16 of 1000 pairs, and no pair of some classes.
-    fitted = net(
-        pairs=(X[400:1400], X[400:1400]),
-        batch_size=-1,
-        pair_batch_size=16,
-        weight=0.0,
-        optimizer=torch.optim.Adam,
-        lr=0.05,
-        max_epochs=15,
-        train_split=None,
-    ).fit(X[:400], Y[:400])
+    adam = {"optimizer": torch.optim.Adam, "lr": 0.05, "max_epochs": 15, "train_split": None}
+    pairs = {"pairs": (X[400:1400], X[400:1400]), "pair_batch_size": 16, "weight": 0.0}
+    fitted = net(batch_size=-1, **pairs, **adam).fit(X[:400], Y[:400])
     assert fitted.pair_classes_.min() == 0
 
 
@@ -244,11 +224,8 @@ SOFTMAX = torch.nn.Sequential(torch.nn.Linear(64, 10), torch.nn.Softmax(1))
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"pairs": None}, "pairs: expected a tuple .* got NoneType"),
         ({"pairs": (X[:50], X[:49])}, "pairs: expected as many rows of both, got 50"),
         ({"pairs": (X[:9], X[:9])}, "pairs: expected at least 16 pairs, got 9"),
-        ({"prior": "flat"}, "prior: expected 'marginal'"),
-        ({"beta": -1.0}, "beta: expected 'learn' or a positive number"),
         ({"module": SOFTMAX}, "module: expected one that returns logits"),
     ],
 )
