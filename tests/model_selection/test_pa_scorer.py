@@ -19,7 +19,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut, cross_val_score
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
@@ -33,8 +33,6 @@ FRAME = pd.DataFrame(X, columns=list("abcd"), index=[f"flower {i}" for i in rang
 SITES = pd.Series(np.arange(150) % 3, index=FRAME.index)
 GAPS, TWICE = SITES.where(SITES > 0), pd.concat([FRAME, FRAME])
 MODEL = make_pipeline(StandardScaler(), LogisticRegression(max_iter=500))
-GRID = {"logisticregression__C": [0.01, 1.0]}
-ONE_SITE = LeaveOneGroupOut()
 
 
 def shrunk(X):
