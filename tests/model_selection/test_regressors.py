@@ -16,12 +16,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import get_scorer, r2_score
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_val_predict
 
-from pa_select import (
-    PARandomizedSearchCV,
-    PASearchCV,
-    expected_scorer,
-    regression_agreement,
-)
+from pa_select import PARandomizedSearchCV, PASearchCV, expected_scorer, regression_agreement
 
 RMSE, MSE, MAE = (
     f"neg_{name}"
