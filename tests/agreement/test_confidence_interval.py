@@ -148,8 +148,3 @@ def test_intervals_of_pairs_of_which_many_disagree_are_hardly_wider_than_the_nor
         low, high = confidence_interval(result)
         widths.append((high - low) / (2 * 1.96 * result.standard_error))
     assert 1 < np.mean(widths) < 1.3
-
-
-def test_what_is_no_level_is_named():
-    with pytest.raises(ValueError, match="confidence_level: expected a number between 0 and 1"):
-        confidence_interval(posterior_agreement(np.eye(3), np.eye(3)), "x")

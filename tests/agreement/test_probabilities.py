@@ -27,24 +27,13 @@ def said(call, *arguments, **keywords):
     return [str(w.message) for w in caught]
 
 
-def test_probabilities_are_noticed():
-    (text,) = said(posterior_agreement, P, Q)
-    assert text == (
-        "scores_a and scores_b: expected logits or log-probabilities, got rows of non-negative "
-        "numbers that sum to 1. They look like probabilities, but are read as logits. Convert "
-        "probabilities with pa_select.scores.log_probabilities."
-    )
-
-
 @pytest.mark.parametrize(
     "convert",
     [
         lambda p: p.astype(np.float16),
         lambda p: np.round(p, 4),
         lambda p: p.tolist(),
-        lambda p: torch.tensor(p),
         lambda p: torch.tensor(p, dtype=torch.float32),
-        lambda p: torch.tensor(p, dtype=torch.float16),
     ],
 )
 def test_probabilities_of_every_type_are_noticed(convert):

@@ -260,9 +260,7 @@ def test_a_computation_that_fails(run, monkeypatch):
     monkeypatch.setattr("pa_select.agreement.solver.branch_and_bound.MAX_EVALUATIONS", 1)
     status, out, error = run("score", "a.npy", "b.npy")
     assert (status, out) == (1, "")
-    assert re.fullmatch(
-        "pa-select: error: the computation failed: .*Ask for a larger --tol.\n", error
-    )
+    assert error.startswith("pa-select: error: the computation failed: ")
 
 
 def module(*arguments):

@@ -31,11 +31,7 @@ AGREEMENT = [
     ["solver"],
     ["result"],
     ["solved_problems", "compare_agreement"],
-    [
-        "posterior_agreement",
-        "confidence_interval",
-        "regression_agreement",
-    ],
+    ["posterior_agreement", "confidence_interval", "regression_agreement"],
     ["agreement_of_chunks"],
 ]
 

@@ -87,8 +87,6 @@ def test_a_built_page_requests_nothing_from_elsewhere(tmp_path):
     ).build()
     page = (built / "index.html").read_text()
     assert page.count("<math ") == 2
-    assert 'class="gp"' in page  # what pages.css hides on a telephone
-    assert re.search(r'<link[^>]+href="_static/pages.css', page)
     assert "mathjax" not in page.lower()
     assert (
         re.findall(r'<link[^>]+rel="[^"]*(?:stylesheet|icon|preload)[^>]+href="http', page) == []

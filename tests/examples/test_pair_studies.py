@@ -137,20 +137,6 @@ def test_rules_choose_classifiers_of_names():
     assert shown["expected score of the choice", 40] == f"{away:.1f} +- 0.0"
 
 
-def test_planned_pairs_are_compared_with_later_ones(monkeypatch):
-    import pandas as pd
-    import study_pair_planning as study
-
-    monkeypatch.setattr(study, "FIRST", (20,))
-    plans = study.measure("breast cancer, rounded", 0)
-    assert len(plans) == 4  # of a model, and of a search
-    assert study.measure("wine, drifting", 0) == []  # too few rows
-    table = study.table_of(pd.DataFrame(plans))
-    for line in ("predicted by later standard error", "the same of a search"):
-        assert 0.5 < table.loc[f"20 first pairs: {line}", "mean"] < 2
-    assert len(table) == 3
-
-
 def test_errors_by_rows_and_of_differences_are_measured(monkeypatch):
     import study_errors as study
 

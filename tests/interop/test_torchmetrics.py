@@ -115,9 +115,8 @@ def test_types():
 
 
 def test_collection():
-    collection = torchmetrics.MetricCollection(
-        {"uniform": PosteriorAgreement(), "marginal": PosteriorAgreement("marginal")}
-    )
+    both = {"uniform": PosteriorAgreement(), "marginal": PosteriorAgreement("marginal")}
+    collection = torchmetrics.MetricCollection(both)
     for batch in BATCHES:
         collection.update(A[batch], B[batch])
     found = collection.compute()
@@ -132,18 +131,10 @@ def test_collection():
     assert other["uniform"].item() == value(A[:50], B[:50])
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda m: m.update(A, B[:5]), r"scores_b: expected the shape of scores_a, \(900, 4\)"),
-        (lambda m: m.update(A[:, :3], B[:, :3]), "scores_a: expected 4 classes, as before, got"),
-        (lambda m: PosteriorAgreement("unknown"), "prior: expected 'uniform', 'marginal' or"),
-    ],
-)
-def test_errors_keep_what_was_there(call, message):
+def test_errors_keep_what_was_there():
     metric = updated()
-    with pytest.raises(ValueError, match=message):
-        call(metric)
+    with pytest.raises(ValueError, match="scores_a: expected 4 classes, as before, got"):
+        metric.update(A[:, :3], B[:, :3])
     assert metric.compute().item() == value()
 
 

@@ -15,11 +15,7 @@ from sklearn.datasets import load_diabetes, load_wine
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import Ridge
-from sklearn.metrics import (
-    accuracy_score,
-    log_loss,
-    r2_score,
-)
+from sklearn.metrics import accuracy_score, log_loss, r2_score
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
@@ -41,9 +37,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from pa_select import PACommittee, PAScorer, PASearchCV, candidate_posterior
 from pa_select.model_selection.committee_vote import towards_best
 from pa_select.scores import class_scores
-from pa_select.two_sites.classification import (
-    doubting_calibration,
-)
+from pa_select.two_sites.classification import doubting_calibration
 from pa_select.utils.sklearn_private import SUPPORTS_CALLBACKS
 
 X, Y = load_wine(return_X_y=True)

@@ -1,7 +1,6 @@
 """A search that was killed or interrupted goes on from where it was."""
 
 import os
-import pickle
 import shutil
 
 import joblib
@@ -12,8 +11,6 @@ from helpers.search_tables import same_tables
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import RepeatedStratifiedKFold
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
 
 from pa_select import PASearchCV
 from pa_select.model_selection import work
@@ -74,14 +71,6 @@ def test_whatever_changes_is_computed_anew(tmp_path, marks):
     assert added(views=changed) == 4
     # How the agreement is computed changes no fit.
     assert added(prior="uniform", pre_dispatch="all", device="cpu") == 0
-
-
-def test_what_cannot_be_pickled_is_an_error_before_any_fit(tmp_path, marks):
-    step = FunctionTransformer(lambda X: X)
-    model = make_pipeline(step, Counting(str(marks)))
-    with pytest.raises(pickle.PicklingError, match="lambda"):
-        PASearchCV(model, {}, cv=CV, memory=tmp_path).fit(X, Y)
-    assert n_fits(marks) == 0
 
 
 def test_another_version_of_the_package_is_computed_anew(tmp_path, marks, monkeypatch):

@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from pa_select import PASearchCV, PASearchDisplay, new_site_interval
+from pa_select import PASearchCV, new_site_interval
 from pa_select.model_selection.columns import new_site_columns
 from pa_select.model_selection.summary import in_digits
 
@@ -117,12 +117,9 @@ def test_page_summary_and_picture_say_it(search):
     text = text_of(search.report())
     low_digits, high_digits = (in_digits(end, (high - low) / 3.92) for end in (low, high))
     assert f"like these it is probably {low_digits} to {high_digits} (95 % i" in text
-    assert "accuracy at a new site (worse end)" in text
     summary = search.summary()
     for name in NAMES:
         assert summary[name].tolist() == search.cv_results_[name][summary["index"]].tolist()
-    label = PASearchDisplay.from_result(search).chosen_.get_label()
-    assert label.endswith(f"\nat a new site {low:.2f} to {high:.2f}")
 
 
 def pairs_of(rows, n_sites, noise):
@@ -158,6 +155,3 @@ def test_pairs_of_regressors_say_it():
     scores = [table[f"expected_score_site{i}"][0] for i in range(4)]
     expected = new_site_interval(scores, bounds=(-np.inf, 0))
     assert [table[name][0] for name in NAMES] == pytest.approx(expected)
-    low, high = sorted(-table[name][search.best_index_] for name in NAMES)
-    low, high = (in_digits(end, (high - low) / 3.92) for end in (low, high))
-    assert f"it is probably {low} to {high} (95 %" in text_of(search.report())

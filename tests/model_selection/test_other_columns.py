@@ -15,13 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 
-from pa_select import (
-    PASearchCV,
-    SiteAdapter,
-    expected_score,
-    expected_scorer,
-    plan_pairs,
-)
+from pa_select import PASearchCV, SiteAdapter, expected_score, expected_scorer, plan_pairs
 from pa_select.two_sites.site_adapter import cross_adapted
 
 GRID = {"C": [1e-4, 1e-2, 1.0]}

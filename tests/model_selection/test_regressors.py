@@ -11,17 +11,12 @@ from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.cross_decomposition import PLSRegression
 from sklearn.datasets import load_diabetes
-from sklearn.exceptions import FitFailedWarning, NotFittedError
+from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import get_scorer, r2_score
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_val_predict
 
-from pa_select import (
-    PARandomizedSearchCV,
-    PASearchCV,
-    expected_scorer,
-    regression_agreement,
-)
+from pa_select import PARandomizedSearchCV, PASearchCV, expected_scorer, regression_agreement
 
 RMSE, MSE, MAE = (
     f"neg_{name}"
@@ -311,5 +306,3 @@ def test_a_regressor_in_a_wrapper_is_searched_too():
     found = PASearchCV(wrapped, {"regressor__alpha": [1.0, 1e3]}, scoring=MAE)
     found.fit(X, y, paired=paired)
     assert found.expected_interval_[0] < found.expected_score_ < found.expected_interval_[1]
-    with pytest.raises(NotFittedError):
-        PASearchCV(wrapped, {}).predict(X)

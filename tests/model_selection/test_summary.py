@@ -33,10 +33,7 @@ def names_of(grid):
             {"a__k": [1, 2], "b__k": [3, 4]},
             [f"a__k={i}, b__k={j}" for i in (1, 2) for j in (3, 4)],
         ),
-        ({"shuffle": [True, None]}, ["shuffle=True", "shuffle=None"]),
         ({"metric": [np.mean, np.median]}, ["metric=mean", "metric=median"]),
-        # One candidate, or several of which nothing is told apart.
-        ({"svc__C": [1]}, ["SVC"]),
         ({}, ["SVC"]),
     ],
 )
@@ -86,11 +83,8 @@ def test_some_names_and_the_number_of_the_others():
         (0.97713, 0.00549, "0.9771 ± 0.0055"),
         (0.97713, 0.0996, "0.98 ± 0.10"),
         (54.168, np.nan, "54.2"),
-        (54.168, 2.31, "54.2 ± 2.3"),
         (-3054.168, 123.4, "-3050 ± 120"),
-        (-0.000423, 0.0000118, "-0.000423 ± 0.000012"),
         (-0.0001, 0.1, "0.00 ± 0.10"),
-        (0.0, 0.0, "0.000 ± 0.000"),
         (np.nan, np.nan, "nan"),
     ],
 )

@@ -300,11 +300,3 @@ def test_cutmix_weighs_labels_by_pixels(weight, height, width, seed):
     assert_allclose(own, mixed[1].mean(), atol=1e-6)
     assert own >= weight - 1e-6  # a box that is cut at the border is smaller
     assert torch.equal(images, given_)
-
-
-def test_cutmix_in_training():
-    images = X.reshape(-1, 1, 8, 8)
-    torch.manual_seed(0)
-    module = torch.nn.Sequential(torch.nn.Flatten(), Linear())
-    fitted = net(LISANet, module=module, mix="cutmix", max_epochs=8)
-    assert fitted.fit(images, Y, environments=PLACES).score(images, Y) > 0.5

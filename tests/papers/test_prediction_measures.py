@@ -72,7 +72,6 @@ def test_types_of_scores_and_names_of_classes():
     names = np.array(["d", "b", "a", "c"])
     assert prediction_measures(scores, names[y], classes=names) == found
     assert prediction_measures(torch.tensor(scores, requires_grad=True), torch.tensor(y)) == found
-    assert prediction_measures(scores.tolist(), y.tolist()) == found
 
 
 @pytest.mark.filterwarnings("error")

@@ -56,15 +56,6 @@ def test_candidates(search, ax):
     assert ax.get_ylabel() == "agreement (nats per pair),\nwith standard error"
 
 
-def test_the_worst_environment_in_words(ax):
-    rule = GuardedSelection(score="score_worst_environment")
-    search = PASearchCV(MODEL, FEW, scoring="accuracy", refit=rule)
-    environments = np.arange(len(Y)) % 2
-    display = PASearchDisplay.from_result(search.fit(X, Y, environments=environments), ax=ax)
-    assert display.score_name == "accuracy in the worst environment"
-    assert_array_equal(display.score, search.cv_results_["mean_test_score_worst_environment"])
-
-
 def test_with_pairs_the_expected_score_is_drawn(ax):
     twice = X[::3], X[::3] + np.random.default_rng(0).normal(0, 0.6, (60, 13)) * X.std(0)
     rest = np.arange(len(Y)) % 3 > 0

@@ -11,12 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_iris
 from sklearn.dummy import DummyClassifier
-from sklearn.ensemble import (
-    RandomForestClassifier,
-    StackingClassifier,
-    VotingClassifier,
-)
-from sklearn.exceptions import NotFittedError
+from sklearn.ensemble import RandomForestClassifier, StackingClassifier, VotingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
 from sklearn.model_selection import GridSearchCV
@@ -29,7 +24,6 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 from skorch import NeuralNetBinaryClassifier, NeuralNetClassifier
-from skorch.exceptions import NotInitializedError
 from torch import nn
 
 from pa_select import class_scores, posterior_agreement, robustness_curve
@@ -122,10 +116,8 @@ class Multilabel(ClassifierMixin, BaseEstimator):
     [
         (LinearRegression().fit(X, Y), "expected a classifier, got LinearRegression"),
         (MultiOutputClassifier(GaussianNB()).fit(X, np.column_stack([Y, Y])), "one output"),
-        (OneVsRestClassifier(LinearSVC()).fit(X, np.eye(3, dtype=int)[Y]), "one output"),
         (Multilabel().fit(X, Y), "exclusive classes from Multilabel, got a sum of 2.7 in row 0"),
         (VotingClassifier([("a", GaussianNB())]).fit(X, Y), "give it voting='soft'"),
-        (object(), "expected a classifier, got object"),
     ],
     ids=lambda x: x if isinstance(x, str) else type(x).__name__,
 )
@@ -146,12 +138,6 @@ class Net(nn.Module):
         out = self.layers(x)
         out = out[:, 0] if self.squeeze else out
         return (out, x) if self.several else out
-
-
-def test_what_is_not_fitted():
-    for estimator in (SVC(), NeuralNetClassifier(Net)):
-        with pytest.raises((NotFittedError, NotInitializedError)):
-            class_scores(estimator, X)
 
 
 @pytest.mark.parametrize("convert", [np.asarray, pd.DataFrame, torch.tensor, np.float32])
@@ -197,8 +183,6 @@ def test_modules_get_integers_and_their_own_precision():
     assert scores.dtype == torch.float64
     with pytest.raises(TypeError, match=r"expected outputs of shape \(n, n_classes\)"):
         class_scores(nn.Embedding(5, 3), np.array([[0, 1], [4, 4]]))
-    with pytest.raises(ValueError, match="X: expected at least one row"):
-        class_scores(Net(), X[:0])
 
 
 @pytest.fixture(scope="module")

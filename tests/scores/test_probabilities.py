@@ -62,30 +62,17 @@ def with_row(row):
 
 
 WRONG = [
-    (with_row([0.5, 0.6, 0]), {}, ValueError,
-     "that sum to 1, got a sum of 1.1 and a least number of 0 in row 7"),
-    (with_row([0.5, 0.5, np.nan]), {}, ValueError, "sum of nan .* in row 7"),
-    (torch.tensor(with_row([0.5, 0.6, 0])), {}, ValueError, "sum of 1.1 .* in row 7"),
-    (np.stack([P, with_row([0.5, 0.6, 0])]), {}, ValueError, "in problem 1, row 7"),
-    (P[:, 0], {}, ValueError, r"expected shape \(n, n_classes\), got shape \(40,\).*1 - p, p"),
-    (P[:, :0], {}, ValueError, r"got shape \(40, 0\)"),
-    ("text", {}, TypeError, "expected real numbers"),
-    (P + 0j, {}, TypeError, "expected real numbers, got dtype complex128"),
-    (np.ma.masked_equal(P, 1), {}, ValueError, "expected no masked values, got one in row 0"),
-    ([[0.5, 0.5], [1]], {}, ValueError, "expected rows of equal length"),
-]  # fmt: skip
+    (with_row([0.5, 0.6, 0]), "that sum to 1, got a sum of 1.1 and a least number of 0 in row 7"),
+    (with_row([0.5, 0.5, np.nan]), "sum of nan .* in row 7"),
+    (np.stack([P, with_row([0.5, 0.6, 0])]), "in problem 1, row 7"),
+    (P[:, 0], r"expected shape \(n, n_classes\), got shape \(40,\).*1 - p, p"),
+]
 
 
-@pytest.mark.parametrize(("p", "keywords", "error", "message"), WRONG)
-def test_what_is_not_of_probabilities_is_named(p, keywords, error, message):
-    with pytest.raises(error, match=f"^probabilities: .*{message}"):
-        log_probabilities(p, **keywords)
-
-
-@pytest.mark.parametrize("clip", [0, 0.5, "auto", np.nan])
-def test_wrong_clips_are_named(clip):
-    with pytest.raises(ValueError, match=r"clip: expected a probability in \(0, 0.5\), got"):
-        log_probabilities(P, clip=clip)
+@pytest.mark.parametrize(("p", "message"), WRONG)
+def test_what_is_not_of_probabilities_is_named(p, message):
+    with pytest.raises(ValueError, match=f"^probabilities: .*{message}"):
+        log_probabilities(p)
 
 
 def test_neither_torch_nor_scikit_learn_is_imported():

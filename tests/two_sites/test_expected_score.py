@@ -17,13 +17,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.tree import DecisionTreeClassifier
 
-from pa_select import (
-    PACommittee,
-    PASearchCV,
-    expected_score,
-    expected_scorer,
-    new_site_interval,
-)
+from pa_select import PACommittee, PASearchCV, expected_score, expected_scorer, new_site_interval
 from pa_select.scores.precomputed import RecordedClassifier
 from pa_select.two_sites import ExpectedScore
 from pa_select.two_sites.classification import Classification, beta_and_bias, calibrating_beta

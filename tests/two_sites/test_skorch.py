@@ -13,14 +13,7 @@ from skorch.callbacks import EpochScoring
 from skorch.helper import SliceDataset, SliceDict
 from torch.utils.data import TensorDataset
 
-from pa_select import (
-    PACommittee,
-    PAScorer,
-    PAScoring,
-    PASearchCV,
-    expected_score,
-    expected_scorer,
-)
+from pa_select import PACommittee, PAScorer, PAScoring, PASearchCV, expected_score, expected_scorer
 
 X, Y = shuffle(*load_wine(return_X_y=True), random_state=0)
 X = ((X - X.mean(0)) / X.std(0)).astype(np.float32)
