@@ -128,8 +128,12 @@ class Given:
     @property
     def scorers(self) -> dict[str, Any]:
         """The scorers by the names of their metrics."""
-        several = isinstance(self.scorer, _MultimetricScorer)
-        return dict(self.scorer._scorers) if several else {"score": self.scorer}
+        return dict(self.scorer._scorers) if self.has_several else {"score": self.scorer}
+
+    @property
+    def has_several(self) -> bool:
+        """Whether scores are several, by name."""
+        return isinstance(self.scorer, _MultimetricScorer)
 
     @property
     def groups_within(self) -> Array | None:
@@ -142,7 +146,7 @@ class Given:
     def score_weight(self, metric: str) -> Array | None:
         """Return the weights that scikit-learn's searches give a metric; None without."""
         name, params = "sample_weight", self.score_params
-        if params and isinstance(self.scorer, _MultimetricScorer):
+        if params and self.has_several:
             one = self.scorer._scorers[metric]
             if get_config()["enable_metadata_routing"]:
                 taken = get_routing_for_object(one).consumes("score", params.keys())
