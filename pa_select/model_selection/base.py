@@ -283,7 +283,7 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
         table["eligible"] = rule.eligible(table) if hasattr(rule, "eligible") else known
         if self.refit is False and self.multimetric_:
             return
-        self.best_index_ = int(rule(table))
+        self.best_index_ = int(self._select_best_index(rule, metric, table))
         self.best_params_ = table["params"][self.best_index_]
         self.best_score_ = table[f"mean_test_{metric}"][self.best_index_]
         by_agreement = self.decides_ == "agreement" and "gap" in table

@@ -138,7 +138,7 @@ def _check_search(search: Search, environments: Any, views: Any, paired: Any) ->
     if of_regressors and refit == "agreement":
         raise ValueError("refit: expected a rule for regressors, which have no agreement.")
     if hasattr(scoring, "pairing"):
-        raise ValueError("scoring: expected a score that guards the agreement, got a PAScorer.")
+        raise ValueError("scoring: expected a score such as 'accuracy', got a PAScorer.")
 
 
 def check_environments(environments: Labels, X: Rows) -> Array:

@@ -206,6 +206,9 @@ def make_splits(
     if groups is not None:
         seeds = (seed, seed + 1) if tested_twice else (seed,)
         splitters = [StratifiedGroupKFold(n_folds, shuffle=True, random_state=x) for x in seeds]
+        folds = [[t.tolist() for _, t in one.split(X, labels, groups)] for one in splitters]
+        if folds[0] == folds[-1] and tested_twice:  # few groups are always divided alike
+            splitters[1] = GroupKFold(n_folds, shuffle=True, random_state=seed)
     elif tested_twice:
         splitters = [RepeatedStratifiedKFold(n_splits=n_folds, n_repeats=2, random_state=seed)]
     elif environments is not None:

@@ -45,7 +45,7 @@ class PASearchCV(BasePASearch):
           the model of split number ``split_b``. A model must not be fitted to its rows.
     scoring : str, callable, list, tuple or dict, default=None
         As in GridSearchCV; this score decides which candidates are eligible, except with
-        `paired` (by default its expected value decides).
+        `paired` (by default its expected value decides; a function then takes `sample_weight`).
     cv : int, splitter, iterable or list of splitters, default=None
         As in GridSearchCV, or several splitters one after the other. None: 5 folds. For a
         number, folds are shuffled and repeated twice for "repeated", and stratified by class

@@ -76,7 +76,7 @@ th {{ padding: 0.3em 1em 0.3em 0; text-align: left; }} tr {{ border-bottom: 1px 
 _WORDS = {
     "±": "A number is usually wrong by less than twice the standard error after it.",
     "Eligible": "Good enough to be chosen, by its score and by that of predictions which ignore "
-    "the features. Others need not be clearly worse.",
+    "the features. Others need not be clearly worse, and vote in a committee by their weights.",
     "Weight": "How probable it is that the candidate is the best one, as finely as parts of the "
     "data agree on it. Candidates that cannot be told apart share the weights.",
     "Agreement": "How much the two compared predictions say about each other, in nats; 0 is "

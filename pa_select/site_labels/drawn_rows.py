@@ -75,7 +75,9 @@ def estimates(
         np.vstack([guesses[:, rows], sure])[:, drawn],
         np.append(guesses[:, pool].mean(axis=1), mean),
         draw_weights(probabilities[drawn], len(pool)),
-        len(pool),
+        # The committee of all labels is another one than those that are judged, so that its error
+        # stays where all rows are labelled.
+        np.append(np.full(len(models), float(len(pool))), np.inf),
     )
 
 
@@ -98,12 +100,13 @@ def draw_weights(probabilities: Floats, n_rows: int) -> Floats:
 
 
 def accuracies(
-    hits: Floats, guesses: Floats, means: Floats, weights: Floats, n_rows: int
+    hits: Floats, guesses: Floats, means: Floats, weights: Floats, n_rows: float | Floats
 ) -> Floats:
     """Return accuracies, standard errors and 95 % intervals, (n_models, 4).
 
     `hits` and guesses of them are of the drawn rows, (n_models, n), with the weights of these
-    rows; `means` are those of the guesses over all rows (Angelopoulos et al. 2023).
+    rows; `means` are those of the guesses over all rows (Angelopoulos et al. 2023), of which there
+    are `n_rows`, or that number for each model.
     """
     n, total = hits.shape[1], weights.sum()
     h, g = (x - (x @ weights / total)[:, None] for x in (hits, guesses))

@@ -159,11 +159,15 @@ class FewLabels(BaseEstimator):
         self._record()
         numbers = np.asarray(rows).tolist()
         free = set(range(self._said.shape[1])) - set(self.rows_.tolist())
+        if drawn not in ("asked", "random", "chosen"):
+            raise ValueError(f"drawn: expected 'asked', 'random' or 'chosen', got {drawn!r}.")
         if drawn == "asked" and sorted(numbers) != sorted(self._asked):
             raise ValueError(
                 f"rows: expected all rows that `ask` returned, {list(self._asked)}, got {numbers}."
             )
-        if drawn != "asked" and (self._asked or sorted(free & {*numbers}) != sorted(numbers)):
+        if drawn != "asked" and self._asked:
+            raise ValueError("drawn: expected 'asked' for the rows that `ask` returned, first.")
+        if drawn != "asked" and sorted(free & {*numbers}) != sorted(numbers):
             raise ValueError(
                 f"rows: expected each row once, without a label and not asked for, got {numbers}."
             )
