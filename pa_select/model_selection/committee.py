@@ -403,6 +403,9 @@ class PACommittee(SavedWithVersions, CallbackSupport, MetaEstimatorMixin, BaseEs
 
         Notes
         -----
+        The committee's `score` on these rows is too high, since they chose it; `FewLabels` estimates
+        its accuracy from the same labels.
+
         The parts are pairs of five random folds of the rows, or halves of these with fewer than 25
         rows; for regressors random halves. Accuracy, log-loss, the Brier score, R2 and the mean
         errors of regressors have 10 000 pairs, so that another draw would hardly move a weight by
