@@ -403,8 +403,8 @@ class PACommittee(SavedWithVersions, CallbackSupport, MetaEstimatorMixin, BaseEs
 
         Notes
         -----
-        The committee's `score` on these rows is too high, since they chose it; `FewLabels` estimates
-        its accuracy from the same labels.
+        The committee's `score` on these rows is too high, since they chose it; `FewLabels`
+        estimates its accuracy from the same labels.
 
         The parts are pairs of five random folds of the rows, or halves of these with fewer than 25
         rows; for regressors random halves. Accuracy, log-loss, the Brier score, R2 and the mean

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from numbers import Real
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +21,6 @@ def is_instance(estimator: object, module: str, name: str) -> bool:
     """Call `isinstance` without an import: a module not yet imported has no instances."""
     home = sys.modules.get(module)
     return home is not None and isinstance(estimator, getattr(home, name))
-
-
-def is_number(value: object) -> bool:
-    """Whether the value of a parameter is a number, and no switch."""
-    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def is_pipeline(estimator: object) -> bool:
@@ -53,54 +47,6 @@ def unwrapped(estimator: Any) -> list[Any]:
             estimator = estimator.estimator
         else:
             return found
-
-
-# The parameters of estimators that have others inside.
-_INSIDE = ("estimator", "base_estimator", "estimators", "transformers", "transformer_list")
-
-
-def takes_missing(estimator: Any) -> bool:
-    """Whether an estimator may take missing values: True if it does not say."""
-    from sklearn.utils import get_tags
-
-    if is_pipeline(estimator):
-        for _, step in estimator.steps:
-            home = type(step).__module__
-            if not hasattr(step, "fit"):
-                continue
-            is_foreign = hasattr(step, "transform") and not home.startswith("sklearn.")
-            if is_foreign or home.startswith("sklearn.impute") or _has_others(step):
-                return True  # it may impute them
-            if hasattr(step, "__sklearn_tags__") and get_tags(step).no_validation:
-                return True  # so may a function
-            if not takes_missing(step):
-                return False
-        return True
-    if not hasattr(estimator, "__sklearn_tags__") or _has_others(estimator):
-        return True
-    tags = get_tags(estimator)
-    return bool(tags.no_validation or tags.input_tags.allow_nan)
-
-
-# No tag says who takes infinite values; in scikit-learn these do.
-_TAKE_INFINITE = ("HistGradientBoosting", "VarianceThreshold")
-
-
-def takes_infinite(estimator: Any) -> bool:
-    """Whether an estimator may take infinite values: True if it is none of scikit-learn's."""
-    from sklearn.utils import get_tags
-
-    if is_pipeline(estimator):  # the first step sees the values, and may make others of them
-        return all(takes_infinite(step) for _, step in estimator.steps[:1])
-    if not type(estimator).__module__.startswith("sklearn.") or _has_others(estimator):
-        return True
-    takes = type(estimator).__name__.startswith(_TAKE_INFINITE)
-    return bool(takes or get_tags(estimator).no_validation)
-
-
-def _has_others(estimator: object) -> bool:
-    """Whether an estimator has others inside, which may impute missing values."""
-    return any(hasattr(estimator, name) for name in _INSIDE)
 
 
 def named_estimators(estimators: Estimators) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from typing import Any
@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from pa_select.utils.arrays import are_rows, is_dataset, shape_of
-from pa_select.utils.estimators import takes_infinite, takes_missing
 from pa_select.utils.messages import named_error
-from pa_select.utils.typing import Mask, Model, Rows
+from pa_select.utils.typing import Mask
 
 
 def reordered(one: object, other: object) -> bool:
@@ -148,45 +147,6 @@ def check_columns(rows: Any, X: Any, name: str, name_of_X: str = "X", advice: st
         )
 
 
-def check_not_missing(
-    rows: Rows,
-    X: Rows,
-    name: str,
-    estimators: Sequence[Model],
-    may_drop: bool = False,
-    name_of_X: str = "X",
-) -> None:
-    """Check that rows have no nan, or infinite values, if X has none and no estimator takes them.
-
-    The error says that an empty column may be dropped, if it may.
-    """
-    for kind, cure, wrong, takes in (
-        ("missing", "an imputer", np.isnan, takes_missing),
-        ("infinite", "a step that bounds them", np.isinf, takes_infinite),
-    ):
-        found = None if any(map(takes, estimators)) else _where(wrong, rows)
-        if found is None or not found.any():
-            continue
-        of_X = _where(wrong, X)
-        if of_X is None or of_X.any():
-            continue
-        row, column = np.argwhere(found)[0].tolist()
-        columns = getattr(rows, "columns", None)
-        where = column if columns is None else repr(list(columns)[column])
-        n, got = int(found.any(axis=1).sum()), "nan" if kind == "missing" else "one"
-        which = "this row" if n == 1 else f"these {n} rows"
-        advice = f"Leave {which} out, or begin the estimator's pipeline with {cure}."
-        if may_drop and found[:, column].all():
-            advice = f"Drop this column: with an adapter {name} may have other columns."
-        who = f"{type(estimators[0]).__name__} does not take them"
-        if len(estimators) > 1:
-            who = "no candidate takes them"
-        raise ValueError(
-            f"{name}: expected no {kind} values, since {name_of_X} has none and {who}, got {got} "
-            f"in row {row}, column {where}. {advice}"
-        )
-
-
 def some_of(names: list[Any]) -> str:
     """Return the first three names, and how many there are besides."""
     shown = ", ".join(map(repr, names[:3]))
@@ -198,26 +158,6 @@ def columns_of(rows: Any) -> list[Any]:
     if hasattr(rows, "columns"):
         return [np.asarray(rows[column]) for column in rows.columns]
     return list(rows.T) if isinstance(rows, np.ndarray) and rows.ndim == 2 else []
-
-
-def _where(test: Callable[[Any], Any], rows: Any) -> Any:
-    """Return where the numbers of a table pass a test that 0 does not; None if it has others."""
-    if test is np.isnan and hasattr(rows, "isna"):  # also of texts
-        return rows.isna().to_numpy()
-    if hasattr(rows, "tocoo"):  # sparse; without such a number it is not made dense
-        cells = rows.tocoo()
-        wrong = test(cells.data) if cells.data.dtype.kind == "f" else np.zeros(cells.nnz, bool)
-        found = np.zeros(cells.shape if wrong.any() else (1, 1), dtype=bool)
-        found[cells.row[wrong], cells.col[wrong]] = True
-        return found
-    is_of_objects = isinstance(rows, np.ndarray) and rows.dtype == object
-    if isinstance(rows, list) or hasattr(rows, "columns") or is_of_objects:
-        try:
-            rows = np.asarray(rows, dtype=np.float64)
-        except (TypeError, ValueError):
-            return None
-    is_table = isinstance(rows, np.ndarray) and rows.dtype.kind == "f" and rows.ndim == 2
-    return test(rows) if is_table else None
 
 
 def view_of(view: Any, X: Any, name: str = "views") -> Any:
