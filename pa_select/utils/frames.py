@@ -153,13 +153,6 @@ def some_of(names: list[Any]) -> str:
     return shown + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def columns_of(rows: Any) -> list[Any]:
-    """Return the columns of a table of two axes as arrays; none of what is no table."""
-    if hasattr(rows, "columns"):
-        return [np.asarray(rows[column]) for column in rows.columns]
-    return list(rows.T) if isinstance(rows, np.ndarray) and rows.ndim == 2 else []
-
-
 def view_of(view: Any, X: Any, name: str = "views") -> Any:
     """Apply one view to X, or look up its rows by the index of X; refuse other numbers of rows.
 
