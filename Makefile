@@ -216,7 +216,7 @@ curve = robustness_curve({"model": SVC()}, scores, shift=GaussianNoise(), powers
 wrong: str = result.score  # type: ignore[assignment]
 posterior_agreement("a file", scores)  # type: ignore[arg-type]
 posterior_agreement(scores, scores, prior="margnal")  # type: ignore[arg-type]
-PASearchCV(SVC(), {"C": [1.0]}, pairing="repeted")  # type: ignore[arg-type]
+PASearchCV(SVC(), {"C": [1.0]}, pairing="often")  # type: ignore[arg-type]
 endef
 export DOWNSTREAM
 
