@@ -6,7 +6,7 @@ What some studies read beside ``cv_results_``: the class scores (of regressors t
 the model of each candidate and split, which a search does not keep.
 """
 
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone
 
 from pa_select.model_selection.checks import check_given
 from pa_select.model_selection.comparison import compare
@@ -19,7 +19,7 @@ DATA = ("environments", "views", "paired", "groups")
 def compared(search, X, y, **data):
     """Return what a search is given and what it compares; nothing is fitted."""
     given = check_given(search, X, y, {}, **dict.fromkeys(DATA) | data)
-    return given, compare(given, search.cv, search.pairing, is_classifier(search.estimator))
+    return given, compare(given, search.cv, search.pairing)
 
 
 def test_folds(search, X, y, **data):

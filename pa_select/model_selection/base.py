@@ -8,12 +8,14 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import KW_ONLY, dataclass
+from functools import wraps
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping
+from sklearn.utils.metaestimators import available_if
 
 from pa_select.model_selection.candidate_posterior import no_parts
 from pa_select.model_selection.checks import check_given
@@ -28,7 +30,13 @@ from pa_select.model_selection.committee_vote import (
 from pa_select.model_selection.comparison import Comparison, compare
 from pa_select.model_selection.data import Given, is_sequence_of_splitters
 from pa_select.model_selection.expected import Expected, expected_at_sites, posterior_of
-from pa_select.model_selection.rules import RULES, first_metric, is_certified, rule_of
+from pa_select.model_selection.rules import (
+    RULES,
+    check_metric,
+    first_metric,
+    is_certified,
+    rule_of,
+)
 from pa_select.model_selection.summary import FittedSearchMixin
 from pa_select.model_selection.work import (
     Outcome,
@@ -47,6 +55,7 @@ from pa_select.utils.sklearn_private import (
     StrOptions,
     _fit_context,
     _insert_error_scores,
+    _search_estimator_has,
     _warn_or_raise_about_fit_failures,
 )
 from pa_select.utils.typing import (
@@ -69,6 +78,24 @@ from pa_select.utils.typing import (
 
 #: What ``pairing`` may be.
 Pairing: TypeAlias = Literal["repeated", "split-half"] | HasPairs
+
+
+def _delegated(name: str) -> Any:
+    """Return scikit-learn's method; before the fit a search knows what its committee will have."""
+    inherited = getattr(BaseSearchCV, name)
+
+    @wraps(inherited)
+    def method(self: Any, X: Rows) -> Any:
+        return inherited(self, X)
+
+    def has(self: Any) -> bool:
+        if self._keeps_several and not hasattr(self, "best_estimator_"):
+            return name != "decision_function" and is_classifier(self.estimator)
+        return bool(_search_estimator_has(name)(self))
+
+    return available_if(has)(method)
+
+
 # What `refit` may be beside the names of metrics.
 _WORDS = (*RULES, "committee")
 
@@ -184,7 +211,7 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
         """
         data = {"environments": environments, "views": views, "paired": paired, "groups": groups}
         given = check_given(self, X, y, params, **data)
-        comparison = compare(given, self.cv, self.pairing, is_classifier(self.estimator))
+        comparison = compare(given, self.cv, self.pairing)
         committee = self._committee(comparison, given)
         # Drawn once: a random state that is an object would draw others the next time.
         candidates, estimator = list(self._candidates()), clone(self.estimator)
@@ -222,8 +249,15 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
         callbacks.end(given.samples[0], given.y_to_fit)
         return self
 
+    @property
+    def _keeps_several(self) -> bool:
+        """Whether a committee is refitted."""
+        return isinstance(self.refit, PACommittee) or self.refit == "committee"
+
     def _committee(self, comparison: Comparison, given: Given) -> PACommittee | None:
         """Return a new committee with the options of `refit`; None if one model is refitted."""
+        if not self._keeps_several:
+            return None
         committee = PACommittee(verbose=self.verbose)
         if isinstance(self.refit, PACommittee):
             committee = clone(self.refit)
@@ -232,8 +266,6 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
                 raise ValueError(
                     "refit: expected a PACommittee without a search, got one with it."
                 )
-        elif not (isinstance(self.refit, str) and self.refit == "committee"):
-            return None
         if not pairs_of_parts(comparison.folds, given.of_regressors):
             raise ValueError(no_parts(len(comparison.folds)))
         return committee
@@ -260,18 +292,16 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
         self.multimetric_ = isinstance(outcomes[0][0].test_scores, dict)
         if self.multimetric_ and callable(self.scoring):
             self._check_refit_for_multimetric(outcomes[0][0].test_scores)
-        self.scorer_ = given.scorers if self.multimetric_ and not callable(self.scoring) else None
-        self.scorer_ = self.scorer_ or given.scorer
+        self.scorer_ = given.scorers if given.has_several else given.scorer
         self.n_splits_, self.n_fits_ = len(outcomes[0]), len(flat)
         scores = [
             {name: one[name] for name in ("fit_time", "score_time", "test_scores")} for one in flat
         ]
         table: dict[str, Any] = self._format_results(candidates, self.n_splits_, scores)
-        metric = first_metric(self, table)
-        wanted = getattr(self.refit, "metric", None)
-        if wanted not in (None, metric):
-            raise ValueError(f"metric: expected one like {metric!r}, got {wanted!r}.")
-        return table, metric
+        # What a function returns is known only now.
+        known = outcomes[0][0].test_scores if self.multimetric_ else None
+        check_metric(getattr(self.refit, "metric", None), known)
+        return table, first_metric(self, table)
 
     def _choose(self, table: dict[str, Any], metric: str, comparison: Comparison) -> None:
         """Say who is eligible, and choose if that is asked for."""
@@ -366,6 +396,10 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
             given.weight,
             members_without,
         )
+
+    predict_proba, predict_log_proba, decision_function = map(
+        _delegated, ("predict_proba", "predict_log_proba", "decision_function")
+    )
 
     def _mapped(self, of_model: Any) -> Any:
         return of_model(self.best_estimator_, self.best_index_)

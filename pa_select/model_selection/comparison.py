@@ -160,7 +160,7 @@ class Comparison:
         )
 
 
-def compare(given: Given, cv: Any, pairing: Any, is_classifier: bool) -> Comparison:
+def compare(given: Given, cv: Any, pairing: Any) -> Comparison:
     """Return what a search compares, given its data, its splitter and its `pairing`."""
     is_plain = given.environments is None and not given.n_views and not given.sites
     splits = make_splits(
@@ -172,7 +172,7 @@ def compare(given: Given, cv: Any, pairing: Any, is_classifier: bool) -> Compari
         environments=given.environments,
         seed=given.seed,
         split_params=dict(given.split_params),
-        classifier=is_classifier,
+        classifier=not given.of_regressors,
     )
     if given.sites:
         made = _of_sites(given, splits)

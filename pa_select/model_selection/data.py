@@ -204,11 +204,9 @@ def make_splits(
     labels = y if environments is None else cells(environments, y)
     splitters: list[Any]
     if groups is not None:
+        options = {"n_splits": n_folds, "shuffle": True}
         seeds = (seed, seed + 1) if tested_twice else (seed,)
-        splitters = [StratifiedGroupKFold(n_folds, shuffle=True, random_state=x) for x in seeds]
-        folds = [[t.tolist() for _, t in one.split(X, labels, groups)] for one in splitters]
-        if folds[0] == folds[-1] and tested_twice:  # few groups are always divided alike
-            splitters[1] = GroupKFold(n_folds, shuffle=True, random_state=seed)
+        splitters = [StratifiedGroupKFold(**options, random_state=x) for x in seeds]
     elif tested_twice:
         splitters = [RepeatedStratifiedKFold(n_splits=n_folds, n_repeats=2, random_state=seed)]
     elif environments is not None:
@@ -219,7 +217,13 @@ def make_splits(
     with warnings.catch_warnings():
         if environments is not None:  # whose classes may have few rows
             warnings.filterwarnings("ignore", "The least populated class", UserWarning)
-        return [split for part in splitters for split in part.split(X, labels, groups)]
+        parts = [list(part.split(X, labels, groups)) for part in splitters]
+        if groups is not None and tested_twice:
+            first, second = ({test.tobytes() for _, test in part} for part in parts)
+            if first == second:  # few groups are always divided alike
+                other = GroupKFold(**options, random_state=seed)
+                parts[1] = list(other.split(X, labels, groups))
+        return [split for part in parts for split in part]
 
 
 def halves(splits: Sequence[Split], y: Labels, groups: Groups, seed: int) -> list[Split]:

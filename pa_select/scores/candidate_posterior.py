@@ -308,7 +308,7 @@ def scores_on_random_folds(
     defined on the classes of some fold, the folds are stratified. Where it is still not defined,
     scores are nan.
     """
-    counts, codes = np.unique(y, return_inverse=True, return_counts=True)[:0:-1]
+    _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
     order = content_order(
         (y if of_regressors else codes).astype(np.float64), *map(content_of, outputs)
     )

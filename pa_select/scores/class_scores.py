@@ -379,6 +379,8 @@ def calibrated(scores: Floats, beta: float, bias: Floats | float = 0.0) -> Float
     with np.errstate(over="ignore", invalid="ignore"):
         logits = beta * below
         logits[np.isnan(logits)] = 0.0  # 0 * inf: a top class at inf, or one of score -inf at 0
+        if beta < 0:  # such a class is impossible, whichever way the scores rank the others
+            logits[np.isneginf(below)] = -np.inf
         logits += bias
         odds = np.exp(logits - logits.max(axis=1, keepdims=True))
     posterior: Floats = odds / odds.sum(axis=1, keepdims=True)

@@ -155,6 +155,12 @@ class FewLabels(BaseEstimator):
         Returns
         -------
         self : object
+
+        Raises
+        ------
+        ValueError
+            If these are not the rows that `ask` returned, a row has a label, `labels` are not one
+            for each row, or chosen rows come after others.
         """
         self._record()
         numbers = np.asarray(rows).tolist()

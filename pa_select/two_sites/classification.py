@@ -81,19 +81,8 @@ class TemperatureAndBias(NamedTuple):
     def calibrated_labels(self, models: Outputs) -> list[Floats]:
         """Return the posteriors of each classifier."""
         keep, drawn = 1 - self.lapse, self.lapse / len(self.bias)
-        return [keep * self._posterior(model.scores) + drawn for model in models]
-
-    def _posterior(self, scores: Floats) -> Floats:
-        if self.strength == np.inf:  # the bias divides rows whose best classes tie
-            scores, strength = _log_posterior(scores, np.inf), 1.0
-        else:
-            strength = self.strength
-        below = scores - scores.max(axis=1, keepdims=True)
-        with np.errstate(invalid="ignore", over="ignore"):
-            logits = strength * below
-        if strength <= 0:  # a class of score -inf is impossible, but where scores say nothing
-            logits[np.isneginf(below)] = -np.inf if strength else 0.0
-        return softmax(logits + self.bias, axis=1)
+        found = (calibrated(model.scores, self.strength, self.bias) for model in models)
+        return [keep * posterior + drawn for posterior in found]
 
     def labels(self, models: Outputs) -> list[Floats]:
         """Return the posteriors: they stand in for the labels."""

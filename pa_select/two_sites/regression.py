@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import stdtrit
 from sklearn.metrics import (
     check_scoring,
+    max_error,
     mean_absolute_error,
     mean_pinball_loss,
     mean_squared_error,
@@ -70,7 +71,7 @@ class Regression:
 
     def check_scorer(self, scorer: Scorer, y: Array) -> None:
         """Refuse a maximum; no metric needs weights, since every value of a target counts once."""
-        if "max_error" in repr(scorer):
+        if getattr(scorer, "_score_func", None) is max_error:
             raise ValueError(
                 "scoring: expected a metric that does not grow with the number of rows, such as "
                 f"'neg_root_mean_squared_error', got {scorer!r}."

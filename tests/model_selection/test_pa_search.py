@@ -9,6 +9,7 @@ from helpers.oracle import pooled_kernel, pooled_maximum
 from sklearn.base import clone
 from sklearn.datasets import load_wine
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.ensemble import StackingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import (
     GridSearchCV,
@@ -24,6 +25,7 @@ from sklearn.model_selection import (
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.svm import SVC
 
 from pa_select import PASearchCV
 from pa_select.model_selection import GuardedSelection
@@ -385,3 +387,28 @@ def test_the_uniform_prior_is_reported_beside_the_marginal_one():
     assert (uniform["gap"] <= 1e-6).all()
     balanced = PASearchCV(MODEL, GRID, prior=[1 / 3] * 3).fit(X, Y).cv_results_
     np.testing.assert_allclose(balanced["agreement"], uniform["agreement"], atol=1e-6)
+
+
+def test_few_groups_that_are_always_divided_alike_are_divided_otherwise():
+    groups = np.arange(len(Y)) % 6
+    search = PASearchCV(MODEL, GRID, cv=3).fit(X, Y, groups=groups)
+    assert search.pairing_ == "repeated"
+    assert search.n_splits_ == 6
+
+
+@pytest.mark.parametrize(
+    ("chosen", "error"), [(-1, IndexError), (99, IndexError), (1.0, TypeError), (None, TypeError)]
+)
+def test_a_function_that_returns_no_candidate_is_refused_as_in_grid_search(chosen, error):
+    with pytest.raises(error, match="best_index_"):
+        PASearchCV(MODEL, GRID, cv=3, refit=lambda table: chosen).fit(X, Y)
+
+
+def test_a_committee_has_the_same_methods_before_and_after_the_fit():
+    search = PASearchCV(SVC(), {"C": [1, 10]}, cv=3, refit="committee")
+    stack = StackingClassifier([("search", search), ("bayes", GaussianNB())], cv=2)
+    assert stack.fit(X, Y).predict(X).shape == Y.shape
+    for one in (search, clone(search).fit(X, Y)):
+        assert hasattr(one, "predict_proba")
+        assert not hasattr(one, "decision_function")
+    assert hasattr(search.set_params(refit=True), "decision_function")

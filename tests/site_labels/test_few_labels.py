@@ -60,6 +60,15 @@ def numbers_of(site):
     return site.summary().to_numpy(), site.expected_score_, site.expected_interval_
 
 
+def test_where_all_rows_are_labelled_the_models_are_known_and_the_committee_nearly():
+    site = told(N, 1)
+    table, right = site.summary(), [np.mean(model.predict(X) == Y) for model in MODELS]
+    np.testing.assert_allclose(table["expected_score"].iloc[:-1], right, atol=1e-12)
+    np.testing.assert_allclose(table["standard_error"].iloc[:-1], 0, atol=1e-12)
+    low, high = site.expected_interval_
+    assert low < np.mean(site.committee_.predict(X) == Y) < high
+
+
 def test_rows_are_asked_once_and_until_they_are_told():
     site, seen = FewLabels(MODELS, X, random_state=0, draw="disagreement"), []
     while len(rows := site.ask(25)):
