@@ -137,13 +137,12 @@ def first(eligible: Mask, *keys: Floats, table: Table, within: float = 0.0) -> i
     return int(min(left, key=lambda i: repr(sorted(params[i].items(), key=str))))
 
 
-def near_best(table: Table, score: str, among: Mask, n_se: float) -> Mask:
-    """Return who is at most `n_se` standard errors below the best one of some."""
+def lowest_near_best(table: Table, score: str, among: Mask, n_se: float) -> float:
+    """Return the score that is `n_se` standard errors below the best one of some candidates."""
     values = column(table, score)
     # The limit is set by one that can be chosen, or it might exclude all of these.
     top = int(np.nanargmax(np.where(among, values, np.nan)))
-    near: Mask = values >= values[top] - n_se * errors_of(table, score)[top]
-    return near
+    return float(values[top] - n_se * errors_of(table, score)[top])
 
 
 def _finite(table: Table, score: str, decides: str) -> Mask:
@@ -274,13 +273,16 @@ class GuardedSelection(BaseEstimator):
 
     def eligible(self, cv_results: Table) -> Mask:
         """Return which candidates may be chosen, of shape (n_candidates,)."""
-        score, known = column(cv_results, self.score), self._known(cv_results)
-        if not np.isfinite(score).any():
-            _finite(cv_results, self.score, self.score)  # raises
-        above = score > self._floor(cv_results) + ABOVE_CHANCE * errors_of(cv_results, self.score)
+        near = column(cv_results, self.score) >= self.lowest(cv_results)
+        return near & self._above_chance(cv_results)
+
+    def lowest(self, cv_results: Table) -> float:
+        """Return the lowest score that an eligible candidate may have."""
+        scored = _finite(cv_results, self.score, self.score)
+        above, known = self._above_chance(cv_results), self._known(cv_results)
         # One that cannot be chosen must not exclude others.
-        among = next((some for some in (known & above, known) if some.any()), np.isfinite(score))
-        return known & above & near_best(cv_results, self.score, among, self.n_se)
+        among = next(some for some in (above, known, scored) if some.any())
+        return lowest_near_best(cv_results, self.score, among, self.n_se)
 
     def __call__(self, cv_results: Table) -> int:
         """Return the index of the chosen candidate."""
@@ -302,6 +304,11 @@ class GuardedSelection(BaseEstimator):
         score, agreement = column(table, self.score), column(table, self.agreement)
         known: Mask = np.isfinite(score) & np.isfinite(agreement)
         return known
+
+    def _above_chance(self, table: Table) -> Mask:
+        limit = self._floor(table) + ABOVE_CHANCE * errors_of(table, self.score)
+        above: Mask = self._known(table) & (column(table, self.score) > limit)
+        return above
 
     def _floor(self, table: Table) -> Floats:
         floor: Any = self.floor
@@ -367,7 +374,7 @@ def _simplest(table: Table, *, complexity: Complexity, score: str, n_se: float) 
     else:
         values = table[complexity if complexity in table else f"param_{complexity}"]
     among = BestOf(score, score).eligible(table)
-    near = among & near_best(table, score, among, n_se)
+    near = among & (column(table, score) >= lowest_near_best(table, score, among, n_se))
     return first(near, -np.asarray(values, dtype=np.float64), column(table, score), table=table)
 
 

@@ -147,9 +147,11 @@ class PASearchDisplay(Display):
         table = cv_results_of(result, "result")
         metric, name = first_metric(result, table), decides(result)
         scoring = getattr(result, "scoring", None)
-        options = {"sites": "disagreement" in table, "views": f"{_MEAN}{metric}_views" in table}
-        named = f"{_MEAN}{result.refit}" in table
-        rule = rule_of(result.refit, metric, may_be_rule=not named, **options)
+        rule = result.refit
+        if "eligible" in table:  # a search of ours, which has rules by name
+            named = result.multimetric_ and rule == metric
+            given = {"sites": "disagreement" in table, "views": f"{_MEAN}{metric}_views" in table}
+            rule = rule_of(rule, metric, may_be_rule=not named, **given)
         of_score = getattr(rule, "score", metric)  # a function may look at no score
         expected = f"expected_{metric}"
         if name == expected or is_regressor(result.estimator):
@@ -163,11 +165,10 @@ class PASearchDisplay(Display):
         eligible = np.isfinite(score) & np.isfinite(value)
         if "eligible" in table:
             eligible = np.asarray(table["eligible"], dtype=bool)
-        elif hasattr(result.refit, "eligible"):  # in a search of scikit-learn
-            eligible = result.refit.eligible(table)
-        guard = np.nan
-        if value_name == AGREEMENT and eligible.any() and not eligible.all():
-            guard = float(score[eligible].min())
+        elif hasattr(rule, "eligible"):
+            eligible = rule.eligible(table)
+        # A guard that excludes nobody would only widen the axes.
+        guard = rule.lowest(table) if hasattr(rule, "lowest") and not eligible.all() else np.nan
         low, high = new_site_names(of_score)
         return cls(
             score=score,

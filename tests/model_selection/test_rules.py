@@ -299,10 +299,15 @@ def test_a_search_chooses_by_its_rule_and_says_so(refit, data):
         assert np.all(np.diff(found[column][ranked]) <= 0)
     assert column in search.summary()
     assert pickle.loads(pickle.dumps(search)).best_index_ == best
-    # What is drawn as the guard is the lowest score of those that may be chosen.
+    # The guard is drawn at the lowest score that it allows, if it excludes some.
     display = PASearchDisplay.from_result(search, ax=Figure().subplots())
-    if display.threshold_ is not None:
-        assert np.asarray(display.score)[found["eligible"]].min() == display.threshold
+    guards = isinstance(rule, GuardedSelection) and not found["eligible"].all()
+    assert (display.threshold_ is not None) == guards
+    if guards:
+        of_score = rule.score
+        score, error = found[f"mean_test_{of_score}"], found[f"se_test_{of_score}"]
+        top = score.argmax()
+        np.testing.assert_allclose(display.threshold, score[top] - rule.n_se * error[top])
 
 
 class WithoutScores(GaussianNB):

@@ -100,6 +100,10 @@ def test_a_search_of_scikit_learn(ax):
     assert_array_equal(display.value, search.cv_results_["mean_test_pa"])
     assert_array_equal(display.score, search.cv_results_["mean_test_accuracy"])
     assert_array_equal(display.eligible, search.refit.eligible(search.cv_results_))
+    accuracy = np.array([search.cv_results_[f"split{i}_test_accuracy"] for i in range(3)])
+    best = search.cv_results_["mean_test_accuracy"].argmax()
+    error = np.std(accuracy[:, best], ddof=1) / np.sqrt(3)
+    assert_allclose(display.threshold, accuracy.mean(0)[best] - error)
     assert display.threshold_ is not None
     splits = [search.cv_results_[f"split{i}_test_pa"] for i in range(3)]
     assert_allclose(display.value_error, np.std(splits, axis=0, ddof=1) / np.sqrt(3))
