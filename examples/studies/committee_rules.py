@@ -8,6 +8,7 @@ vote for each candidate, and a choice has one share.
 """
 
 from typing import NamedTuple
+from weakref import WeakValueDictionary
 
 import numpy as np
 from scipy.special import log_softmax, softmax
@@ -37,10 +38,26 @@ class Rows(NamedTuple):
 
 
 class Shelf(dict):
-    """Fitted models by candidate and training rows; clones of an estimator share it."""
+    """Fitted models by candidate and training rows; clones and copies of an estimator share it."""
+
+    every = WeakValueDictionary()
 
     def __deepcopy__(self, memo):
         return self
+
+    def __reduce__(self):
+        self.every[id(self)] = self
+        return self.every.__getitem__, (id(self),)
+
+    def fitted(self, candidate, estimator, X, y):
+        """Fit a clone of a candidate to some rows, and keep it."""
+        self[candidate, key_of(X)] = clone(estimator).fit(X, y)
+        return self[candidate, key_of(X)]
+
+
+def key_of(X):
+    """Return what tells rows from others: the index of a DataFrame, or the numbers."""
+    return np.asarray(getattr(X, "index", X)).tobytes()
 
 
 def _has(name):
@@ -55,7 +72,7 @@ class Known(ClassifierMixin, BaseEstimator):
         self.candidate = candidate
 
     def fit(self, X, y):
-        self.model_ = self.shelf[self.candidate, hash(X.tobytes())]
+        self.model_ = self.shelf[self.candidate, key_of(X)]
         self.classes_ = self.model_.classes_
         return self
 
@@ -110,7 +127,7 @@ class Record:
         for candidate, estimator in enumerate(candidates):
             scores, on_tests = [], []
             for i, (train, test) in enumerate(splits):
-                model = self._fit(candidate, estimator, X[train], y[train])
+                model = self.shelf.fitted(candidate, estimator, X[train], y[train])
                 scores.append(scores_of(model, X[test], n_classes))
                 on_tests.append(scores_of(model, samples, n_classes))
                 right = np.mean(model.predict(X[test]) == y[test])
@@ -124,7 +141,7 @@ class Record:
                 self.by_fold["log-likelihood"][i, candidate] = value
             out_of_fold.append(np.exp(np.concatenate(logs)))
             of_folds.append(np.mean([softmax(beta * s + bias, axis=1) for s in on_tests], axis=0))
-            of_all = scores_of(self._fit(candidate, estimator, X, y), samples, n_classes)
+            of_all = scores_of(self.shelf.fitted(candidate, estimator, X, y), samples, n_classes)
             refitted.append(softmax(beta * of_all + bias, axis=1))
         self.out_of_fold = np.array(out_of_fold)
         ends = np.cumsum([len(rows.tests[name]) for name in where])[:-1]
@@ -132,11 +149,6 @@ class Record:
             dict(zip(where, np.split(np.array(one), ends, axis=1), strict=True))
             for one in (refitted, of_folds)
         )
-
-    def _fit(self, candidate, estimator, X, y):
-        model = clone(estimator).fit(X, y)
-        self.shelf[candidate, hash(X.tobytes())] = model
-        return model
 
     def table(self, *metrics):
         """Return the scores as a search of scikit-learn has them."""

@@ -17,19 +17,23 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping
 from sklearn.utils.metaestimators import available_if
 
-from pa_select.model_selection.candidate_posterior import no_parts
+from pa_select.model_selection.candidate_posterior import check_parts
 from pa_select.model_selection.checks import check_given
 from pa_select.model_selection.columns import agreement_columns, score_columns
 from pa_select.model_selection.committee import PACommittee
 from pa_select.model_selection.committee_vote import (
-    CommitteeVote,
     Members,
     calibrated_members,
     members_of,
 )
 from pa_select.model_selection.comparison import Comparison, compare
 from pa_select.model_selection.data import Given, is_sequence_of_splitters
-from pa_select.model_selection.expected import Expected, expected_at_sites, posterior_of
+from pa_select.model_selection.expected import (
+    CommitteeVote,
+    Expected,
+    expected_at_sites,
+    posterior_of,
+)
 from pa_select.model_selection.rules import (
     RULES,
     check_metric,
@@ -44,7 +48,6 @@ from pa_select.model_selection.work import (
     warn_of_missing_scores,
     with_parameters,
 )
-from pa_select.scores.candidate_posterior import pairs_of_parts
 from pa_select.scores.precomputed import Stacks
 from pa_select.utils.estimators import SavedWithVersions
 from pa_select.utils.messages import keeps_warnings
@@ -266,8 +269,7 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
                 raise ValueError(
                     "refit: expected a PACommittee without a search, got one with it."
                 )
-        if not pairs_of_parts(comparison.folds, given.of_regressors):
-            raise ValueError(no_parts(len(comparison.folds)))
+        check_parts(comparison.folds, given.of_regressors)
         return committee
 
     def _begin(self, given: Given) -> Callbacks:
@@ -352,7 +354,7 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
             )
         start = time.time()
         rows = comparison.scored_rows, given.y, given.weight
-        committee._gather(
+        committee._fit_members(
             self,
             base_estimator,
             self.posterior_,
@@ -361,7 +363,7 @@ class BasePASearch(FittedSearchMixin, SavedWithVersions, BaseSearchCV):
             dict(given.fit_params),
             comparison.splits,
             callbacks,
-            lambda members: calibrated_members(members, stacks, *rows),
+            calibrated=lambda members: calibrated_members(members, stacks, *rows),
         )
         self.refit_time_ = time.time() - start
         self.n_fits_ += committee.n_fits_

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -12,11 +12,12 @@ from pa_select.model_selection.data import folds_of, needs_groups
 from pa_select.model_selection.rules import cv_results_of, first_metric, split_scores_of
 from pa_select.scores.candidate_posterior import (
     CandidatePosterior,
+    pairs_of_parts,
     posterior_of_parts,
     scores_of_pairs,
 )
 from pa_select.utils.arrays import as_numpy
-from pa_select.utils.typing import Floats, Matrix, Search
+from pa_select.utils.typing import Floats, Ints, Matrix, Search
 
 # So many columns of a table are named in a message.
 _NAMED = 3
@@ -189,18 +190,18 @@ def _of_table(
     if "iter" in table:  # a halving search scores the other candidates on fewer rows
         rounds = np.asarray(table["iter"])
         scores = np.where(rounds == rounds.max(), scores, np.nan)
-    a, b = scores_of_pairs(scores, folds, of_regressors, parts)
-    if not len(a):
-        raise ValueError(no_parts(len(folds)))
-    return posterior_of_parts(a, b)
+    check_parts(folds, of_regressors, parts)
+    return posterior_of_parts(*scores_of_pairs(scores, folds, of_regressors, parts))
 
 
-def no_parts(n_folds: int) -> str:
-    """Say why there are no two parts of the data."""
-    return (
-        "cv: expected at least two test folds without a common row, such as those of 5-fold "
-        f"cross-validation, got {n_folds} fold{'' if n_folds == 1 else 's'} without two such."
-    )
+def check_parts(folds: Sequence[Ints], of_regressors: bool, parts: str | None = None) -> None:
+    """Refuse test folds of which no two are parts of the data."""
+    if not pairs_of_parts(folds, of_regressors, parts):
+        n = len(folds)
+        raise ValueError(
+            "cv: expected at least two test folds without a common row, such as those of 5-fold "
+            f"cross-validation, got {n} fold{'' if n == 1 else 's'} without two such."
+        )
 
 
 def _matrix(scores: Any, name: str) -> Floats:

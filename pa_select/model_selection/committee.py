@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
+from functools import partial
 from numbers import Integral, Real
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -16,25 +18,21 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from pa_select.model_selection.candidate_posterior import candidate_posterior, no_parts
+from pa_select.model_selection.candidate_posterior import candidate_posterior, check_parts
 from pa_select.model_selection.committee_vote import (
     Members,
     calibrations,
-    fit_members,
     members_of,
     out_of_fold_scores,
+    predicted_by,
     sum_of,
     towards_best,
     vote,
 )
 from pa_select.model_selection.data import Split, folds_of
 from pa_select.model_selection.rules import check_metric, first_metric, metrics_of
-from pa_select.model_selection.work import with_parameters
-from pa_select.scores.candidate_posterior import (
-    CandidatePosterior,
-    pairs_of_parts,
-    posterior_of_models,
-)
+from pa_select.model_selection.work import fit_members, seen_by_scorer, with_parameters
+from pa_select.scores.candidate_posterior import CandidatePosterior, posterior_of_models
 from pa_select.scores.class_scores import warn_of_trained_module
 from pa_select.scores.precomputed import (
     RecordedClassifier,
@@ -50,21 +48,13 @@ from pa_select.utils.sklearn_private import (
     CallbackSupport,
     HasMethods,
     Interval,
+    NotesOfFits,
     StrOptions,
     _check_method_params,
     _fit_context,
     _num_samples,
 )
-from pa_select.utils.typing import (
-    Array,
-    Estimator,
-    Estimators,
-    Floats,
-    Labels,
-    Rows,
-    Scorer,
-    Search,
-)
+from pa_select.utils.typing import Array, Estimators, Floats, Labels, Rows, Scorer, Search
 
 
 def _makes_probabilities(committee: Any) -> bool:
@@ -126,9 +116,10 @@ class PACommittee(SavedWithVersions, CallbackSupport, MetaEstimatorMixin, BaseEs
     metric_ : str
         The metric that compares the candidates, as in ``mean_test_<metric>``.
     n_fits_ : int
-        Number of fits of members, beside those of the search. Those of a search of scikit-learn,
-        which keeps no out-of-fold predictions, are fitted to every split once more; a regressor
-        that remains alone is not.
+        Number of fits of members, beside those of the search: one for each, and none of "folds".
+        What the models of the splits predict is seen by the search's scorer. Members are fitted to
+        every split once more if it does not see them: those of a halving search over numbers of
+        rows, and of a search that is not of scikit-learn's kind. With `PASearchCV` "folds" are.
     n_features_in_, feature_names_in_
         As in the members.
     warnings_ : list of str
@@ -141,8 +132,7 @@ class PACommittee(SavedWithVersions, CallbackSupport, MetaEstimatorMixin, BaseEs
 
     Notes
     -----
-    A prediction takes as long as those of all members. The mean of several regressors can have a
-    larger error than the best one alone; the out-of-fold predictions decide this (see `weights_`).
+    A prediction takes as long as those of all members.
 
     Examples
     --------
@@ -237,8 +227,6 @@ class PACommittee(SavedWithVersions, CallbackSupport, MetaEstimatorMixin, BaseEs
         metric = self.metric
         if metric is None and search.refit in (metrics_of(search.scoring) or []):
             metric = search.refit
-        # The search has out-of-fold scores and knows its data, so that it makes the committee
-        # itself.
         search.set_params(refit=clone(self).set_params(search=None, metric=metric))
         with callbacks.subtask("search").passed_on_to(search):
             search.fit(X, y, **params)
@@ -256,40 +244,43 @@ class PACommittee(SavedWithVersions, CallbackSupport, MetaEstimatorMixin, BaseEs
         routed = search._get_routed_params_for_fit(params)
         splitter = check_cv(search.cv, y, classifier=is_classifier(search.estimator))
         splits = list(splitter.split(X, y, **routed.splitter.split))
-        folds = folds_of(splits)
-        if not pairs_of_parts(folds, is_regressor(search.estimator)):
-            raise ValueError(no_parts(len(folds)))
+        check_parts(folds_of(splits), is_regressor(search.estimator))
         # The members are fitted to the same splits, also if the splitter draws them anew.
         search.set_params(cv=splits)
         # With the splits given as a list, nobody would take what only the splitter asks for.
         elsewhere = {*routed.estimator.fit, *routed.scorer.score}
         split_alone = routed.splitter.split.keys() - elsewhere
         search_params = {name: x for name, x in params.items() if name not in split_alone}
-        with callbacks.subtask("search").passed_on_to(search):
-            search.fit(X, y, **search_params)
-        # The splits are not kept with the search, which they would make large.
-        search.cv, search._checked_cv_orig = clone(self.search).cv, splitter
-        metric = first_metric(search, search.cv_results_) if self.metric is None else self.metric
-        posterior = candidate_posterior(search, metric, splits=splits)
-        given = (X, y), routed.estimator.fit, splits, callbacks
-        self._gather(search, clone(search.estimator), posterior, metric, *given)
+        with TemporaryDirectory(prefix="pa_select-") as folder:
+            kept_in = folder if self.members == "folds" else None
+            seen = NotesOfFits(search, partial(seen_by_scorer, kept_in))
+            with seen, callbacks.subtask("search").passed_on_to(search):
+                search.fit(X, y, **search_params)
+            # The splits are not kept with the search, which they would make large.
+            search.cv, search._checked_cv_orig = clone(self.search).cv, splitter
+            metric = self.metric or first_metric(search, search.cv_results_)
+            posterior = candidate_posterior(search, metric, splits=splits)
+            given = (X, y), routed.estimator.fit, splits, callbacks
+            self._fit_members(search, clone(search.estimator), posterior, metric, *given, seen)
 
-    def _gather(
+    def _fit_members(
         self,
         search: Any,
-        estimator: Estimator,
+        estimator: Any,
         posterior: CandidatePosterior,
         metric: str,
         data: tuple[Any, Any],
         fit_params: dict[str, Any],
         splits: Sequence[Split],
         callbacks: Callbacks,
+        seen: NotesOfFits | None = None,
         calibrated: Callable[[Members], Any] | None = None,
     ) -> None:
         """Fit the candidates of a search that remain; `fit` and searches call this.
 
-        ``calibrated`` calibrates members. None: each member is fitted to every split, for the
-        calibration of classifiers and the shares of regressors.
+        ``calibrated`` calibrates members. None: ``seen`` knows what the models of splits predict,
+        for the calibration of classifiers and the shares of regressors; what it has not seen is
+        fitted to the splits once more.
         """
         y, weight = one_column(data[1]), fit_params.get("sample_weight")
         self.posterior_, self.metric_ = posterior, metric
@@ -305,9 +296,10 @@ class PACommittee(SavedWithVersions, CallbackSupport, MetaEstimatorMixin, BaseEs
             if best not in candidates:
                 candidates, shares = np.append(candidates, best), np.append(shares, 0.0)
             predicts = len(candidates) > 1
-        params = [search.cv_results_["params"][i] for i in candidates.tolist()]
+        every = candidates.tolist()
         models, outputs, self.n_fits_ = fit_members(
-            [with_parameters(estimator, one) for one in params],
+            [with_parameters(estimator, search.cv_results_["params"][i]) for i in every],
+            [seen.of(i) if seen else [] for i in every],
             splits,
             of_folds,
             predicts,
@@ -321,7 +313,7 @@ class PACommittee(SavedWithVersions, CallbackSupport, MetaEstimatorMixin, BaseEs
         weight = None if weight is None else np.asarray(weight, dtype=np.float64)[rows]
         if predicts and not of_classifiers:
             predicted = np.array([np.concatenate(of_splits) for of_splits in outputs])
-            best = candidates.tolist().index(best)
+            best = every.index(best)
             shares = towards_best(shares, best, predicted, y[rows], weight)
         # All models of a candidate share its weight equally; a regressor may have none left.
         n_models = len(splits) if of_folds else 1
@@ -407,11 +399,9 @@ class PACommittee(SavedWithVersions, CallbackSupport, MetaEstimatorMixin, BaseEs
         estimates its accuracy from the same labels.
 
         The parts are pairs of five random folds of the rows, or halves of these with fewer than 25
-        rows; for regressors random halves. Accuracy, log-loss, the Brier score, R2 and the mean
-        errors of regressors have 10 000 pairs, so that another draw would hardly move a weight by
-        more than 0.02. Other metrics have 500, which leave about 0.05. If a metric is not defined
-        on a fold, such as the area under the curve without a row of some class, the folds are
-        stratified.
+        rows; for regressors random halves. Of accuracy, log-loss, the Brier score, R2 and mean
+        errors there are 10 000 pairs, so that another draw moves a weight by less than 0.02; of
+        other metrics 500, which leave about 0.05.
 
         Examples
         --------
@@ -500,7 +490,7 @@ class PACommittee(SavedWithVersions, CallbackSupport, MetaEstimatorMixin, BaseEs
             predicted: Array = self.classes_[self._votes(X).argmax(axis=1)]
             return predicted
         members = zip(self.estimators_, self.weights_, strict=True)
-        return sum_of(weight * one_column(model.predict(X)) for model, weight in members)
+        return sum_of(weight * predicted_by(model, X) for model, weight in members)
 
     def _votes(self, X: Rows) -> Floats:
         members = zip(self.estimators_, self.weights_, self.betas_, self.biases_, strict=True)
@@ -508,6 +498,27 @@ class PACommittee(SavedWithVersions, CallbackSupport, MetaEstimatorMixin, BaseEs
             weight * vote(model, X, beta, bias, self.classes_)
             for model, weight, beta, bias in members
         )
+
+    @available_if(lambda self: is_classifier(self))  # type: ignore[untyped-decorator]
+    def dissent(self, X: Rows) -> Floats:
+        """Return the weight of the members that predict another class than the committee.
+
+        Much dissent is a reason to look at a row: where it is above 0.2, the best candidate alone
+        is wrong about twice as often as elsewhere (:doc:`/measured`). To leave some rows to
+        people, take those of the lowest ``predict_proba``, which finds more of the errors.
+
+        Parameters
+        ----------
+        X : array-like of n rows
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            In [0, 1]; 0: all members agree.
+        """
+        agreed = self.predict(X)
+        members = zip(self.estimators_, self.weights_, strict=True)
+        return sum_of(weight * (predicted_by(model, X) != agreed) for model, weight in members)
 
     def score(self, X: Rows, y: Labels, sample_weight: Any = None) -> float:
         """Return the search's metric of the committee's predictions.
@@ -567,10 +578,8 @@ def _checked_search(search: Any, metric: str | None) -> Any:
     """Return a clone of a search; refuse what is none, or has another kind of estimator."""
     # What is asked of a search; its class may be anybody's.
     if not all(hasattr(search, name) for name in ("estimator", "cv", "refit")):
-        got = "None" if search is None else type(search).__name__
-        got = f"the class {search.__name__}" if isinstance(search, type) else got
         raise TypeError(
-            f"search: expected a search such as GridSearchCV(estimator, grid), got {got}."
+            f"search: expected a search such as GridSearchCV(estimator, grid), got {search!r}."
         )
     if not (is_classifier(search.estimator) or is_regressor(search.estimator)):
         raise ValueError(

@@ -1,16 +1,17 @@
-"""What the candidates of a search are expected to score at the sites where nobody labels."""
+"""What candidates and their committee score on held-out rows, and at sites without labels."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from sklearn.pipeline import make_pipeline
 
+from pa_select.model_selection.committee_vote import Members, calibrated_members, sum_of
 from pa_select.model_selection.comparison import Comparison
-from pa_select.model_selection.data import Given, Site
+from pa_select.model_selection.data import SAMPLE_X, Given, Site
 from pa_select.model_selection.rules import column, errors_of, new_site_columns, split_scores_of
 from pa_select.scores.candidate_posterior import (
     CandidatePosterior,
@@ -19,17 +20,135 @@ from pa_select.scores.candidate_posterior import (
     posterior_of_parts,
     scores_of_changes,
 )
-from pa_select.scores.precomputed import Stacks, response_methods
+from pa_select.scores.class_scores import calibrated
+from pa_select.scores.precomputed import (
+    RecordedClassifier,
+    RecordedRegressor,
+    Stacks,
+    response_methods,
+    row_numbers,
+)
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.typing import Floats, Ints, Mask
+from pa_select.utils.typing import Array, Floats, Ints, Mask, Scorer
 
 if TYPE_CHECKING:
-    from pa_select.model_selection.committee_vote import CommitteeVote
     from pa_select.two_sites.score_of_units import Differences
+
+# The least probability, of which the log is taken.
+_LEAST = 1e-12
 
 #: Takes a function of a fitted model and its candidate's number, which maps the model, and
 #: returns what a search predicts with, its model or models mapped.
 Mapped: TypeAlias = Callable[[Callable[[Any, int], Any]], Any]
+
+
+@dataclass(frozen=True)
+class CommitteeVote:
+    """The votes of a committee, as those of one more candidate after those that are stacked.
+
+    What votes on the rows of a split, its members, their shares and their calibrations, is made
+    of the other test folds alone: the rows that judge it have no say in it.
+    """
+
+    stacks: Stacks
+    #: The numbers of the committee's members among all candidates.
+    candidates: Ints
+    #: What votes on the rows of each split.
+    members: Sequence[Members]
+    #: For each split, the rows of each sample that its models score, and its test rows.
+    scored_rows: Sequence[Mapping[int, Ints]]
+    folds: Sequence[Ints]
+    #: The labels of all rows.
+    y: Array
+    #: By sample, the sample whose rows each candidate predicts instead.
+    judged: Mapping[int, Array] = field(default_factory=dict)
+
+    @classmethod
+    def cross_fitted(
+        cls,
+        stacks: Stacks,
+        candidates: Ints,
+        scored_rows: Sequence[Mapping[int, Ints]],
+        folds: Sequence[Ints],
+        y: Array,
+        weight: Any,
+        members_without: Callable[[Ints], Members],
+    ) -> CommitteeVote | None:
+        """Make the vote on each split from the other folds; None without all class scores.
+
+        ``members_without`` returns the members and shares of the folds without some rows.
+        """
+        found: dict[bytes, Members] = {}
+        for fold in folds:  # several models may have the same test rows
+            if fold.tobytes() not in found:
+                members = members_without(fold)
+                if not np.isin(members.candidates, stacks.candidates).all():
+                    return None
+                if len(stacks.classes):  # they are classifiers
+                    members = calibrated_members(members, stacks, scored_rows, y, weight, fold)
+                found[fold.tobytes()] = members
+        of_splits = [found[fold.tobytes()] for fold in folds]
+        return cls(stacks, candidates, of_splits, scored_rows, folds, y)
+
+    def __len__(self) -> int:
+        return len(self.stacks) + 1
+
+    def as_judged(self, judged: Mapping[int, Array]) -> CommitteeVote:
+        """Return the votes of which some samples stand for a sample of each candidate's own."""
+        return replace(self, judged=judged)
+
+    def outputs(self, model: int, sample: int) -> list[RecordedClassifier | RecordedRegressor]:
+        """Return what each split's model predicts for a sample's rows; the last is the vote."""
+        if model < len(self.stacks):
+            own = self._sample(sample, int(self.stacks.candidates[model]))
+            return self.stacks.outputs(model, own)
+        return [self._voted(split, sample) for split in range(len(self.folds))]
+
+    def _voted(self, split: int, sample: int) -> RecordedClassifier | RecordedRegressor:
+        """Return the votes of a split's models for the rows of a sample."""
+        candidates, shares, betas, biases = self.members[split]
+        positions = np.searchsorted(self.stacks.candidates, candidates)
+        of_members = [
+            (int(position), split, self._sample(sample, candidate))
+            for position, candidate in zip(positions, candidates.tolist(), strict=True)
+        ]
+        if betas is None or biases is None:
+            predictions = [self.stacks.recorded(*one).predicted for one in of_members]
+            return RecordedRegressor(np.einsum("m,mn->n", shares, predictions))
+        mixed = sum_of(
+            share * calibrated(self.stacks.matrix(*one), beta, bias)
+            for share, beta, bias, one in zip(shares, betas, biases, of_members, strict=True)
+        )
+        classes = self.stacks.classes
+        scores = np.log(np.maximum(mixed, _LEAST))
+        return RecordedClassifier(classes, scores, classes[mixed.argmax(axis=1)], mixed)
+
+    def _sample(self, sample: int, candidate: int) -> int:
+        return int(self.judged[sample][candidate]) if sample in self.judged else sample
+
+    def scores(self, scorer: Scorer, metric: str, weight: Array | None = None) -> Floats:
+        """Return the metric of the votes for each split's test rows; weights are of all rows."""
+        scores = []
+        for split, test in enumerate(self.folds):
+            known = self._voted(split, SAMPLE_X)
+            rows = np.searchsorted(self.scored_rows[split][SAMPLE_X], test)
+            given = {} if weight is None else {"sample_weight": weight[test]}
+            score = scorer(known, row_numbers(rows), self.y[test], **given)
+            scores.append(float(score[metric] if isinstance(score, Mapping) else score))
+        return np.array(scores)
+
+    def mean_score(self, committee: Any, given: Given) -> float:
+        """Return the mean score over the splits; nan if the scorer needs more than predictions."""
+        metric = committee.metric_
+        try:
+            scores = self.scores(committee.scorer_, metric, given.score_weight(metric))
+        except Exception as error:
+            warn_caller(
+                "scoring: expected a scorer of predictions, got one that cannot score those "
+                f"of a committee's fold models; committee_score_ is nan ({error})."
+            )
+            return np.nan
+        return float(scores.mean())
 
 
 @dataclass(frozen=True, eq=False)

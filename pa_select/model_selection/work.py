@@ -1,25 +1,33 @@
-"""The work on one split, which returns numbers: fit a candidate and score it; all in parallel."""
+"""The work on one split: fit a candidate and score it; the fits of members; all in parallel."""
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from traceback import format_exc
 from typing import Any
+from uuid import uuid4
 
 import joblib
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.utils.parallel import delayed
 from sklearn.utils.validation import check_memory
 
 from pa_select._version import __version__
 from pa_select.model_selection.data import SAMPLE_X, Extra, Given, Split, Task
-from pa_select.scores.class_scores import comparable_scores
-from pa_select.scores.precomputed import Predictions, RecordedRegressor, predictions
+from pa_select.scores.class_scores import class_scores, comparable_scores
+from pa_select.scores.precomputed import (
+    Predictions,
+    RecordedRegressor,
+    one_column,
+    predictions,
+)
+from pa_select.utils.arrays import as_numpy
 from pa_select.utils.messages import named_error, parallel, warn_caller
 from pa_select.utils.sklearn_private import (
     Callbacks,
@@ -29,7 +37,7 @@ from pa_select.utils.sklearn_private import (
     _safe_split,
     _score,
 )
-from pa_select.utils.typing import Array, Estimator, Ints
+from pa_select.utils.typing import Array, Estimator, Ints, Rows
 
 # This many constant predictions, of the most frequent classes, are scored.
 _CONSTANTS = 3
@@ -279,3 +287,105 @@ def with_parameters(estimator: Estimator, parameters: dict[str, Any]) -> Estimat
     # The result is not used: the set_params of a FrozenEstimator returns nothing.
     candidate.set_params(**clone(parameters, safe=False))
     return candidate
+
+
+def fit_members(
+    models: Sequence[Any],
+    seen: Sequence[Sequence[Any]],
+    splits: Sequence[Split],
+    of_folds: bool,
+    predicts: bool,
+    data: tuple[Rows, Any],
+    fit_params: dict[str, Any],
+    n_jobs: int | None,
+    verbose: int,
+    callbacks: Callbacks,
+) -> tuple[list[Any], list[list[Any]], int]:
+    """Return the models that vote, what those of all splits predict, and how many were fitted.
+
+    Models are fitted to all rows, or `of_folds` to those of each split; if it `predicts`, too, so
+    that their outputs are known. What of these a search's scorer has ``seen`` is not fitted again.
+    """
+    of_splits = splits if of_folds or predicts else []
+    seen_fits = [_seen_fits(one, splits, data[1]) for one in seen]
+    rows = [([] if known else of_splits, [] if of_folds else [None]) for known in seen_fits]
+    jobs = [(one, at) for one, (a, b) in zip(models, rows, strict=True) for at in (*a, *b)]
+    part = callbacks.subtask("refit-members", max_subtasks=len(jobs), sequential_subtasks=False)
+    part.begin(*data)
+    parts = [part.subtask("refit", task_id=i).of_worker() for i in range(len(jobs))]
+    both: Iterable[Any] = list(zip(jobs, parts, strict=True))
+    if verbose == 1:
+        from tqdm.auto import tqdm
+
+        both = tqdm(both, unit=" fits")
+    work = (delayed(_fit_member)(*job, data, fit_params, callback) for job, callback in both)
+    fits = iter(list(parallel(work, n_jobs=n_jobs)))
+    part.end(*data)
+    voting, outputs = [], []
+    for known, (a, b) in zip(seen_fits, rows, strict=True):
+        out_of_fold, refitted = known or list(islice(fits, len(a))), list(islice(fits, len(b)))
+        voting += [model for model, _ in (out_of_fold if of_folds else refitted)]
+        outputs.append([output for _, output in out_of_fold])
+    return voting, outputs, len(jobs)
+
+
+def _fit_member(
+    model: Any,
+    split: Split | None,
+    data: tuple[Rows, Any],
+    fit_params: dict[str, Any],
+    callback: dict[str, Any],
+) -> tuple[Any, Any]:
+    """`callback` has the context that is told of the fit, and whose fit it is part of."""
+    model, (X, y) = clone(model), data
+    rows, labels = X, y
+    if split is not None:
+        fit_params = _check_method_params(X, params=fit_params, indices=split[0])
+        rows, labels = _safe_split(model, X, y, split[0])
+    if callback:
+        context, caller = callback["callback_ctx"], callback["caller"]
+        with context.propagate_callback_context(model):
+            context.call_on_fit_task_begin(estimator=caller)
+            model.fit(rows, labels, **fit_params)
+        context.call_on_fit_task_end(estimator=caller)
+    else:
+        model.fit(rows, labels, **fit_params)
+    if split is None:
+        return model, None
+    train, test = split
+    return model, outputs_of(model, _safe_split(model, X, None, test, train)[0])
+
+
+def outputs_of(model: Any, X: Rows) -> Any:
+    """Return a regressor's predictions, or a classifier's scores and classes; None without any."""
+    if is_regressor(model):
+        return one_column(model.predict(X))
+    try:
+        scores, classes = class_scores(model, X)
+    except TypeError:  # it has neither probabilities nor a decision function
+        return None
+    return as_numpy(scores), classes
+
+
+def seen_by_scorer(folder: str | None, model: Any, X: Rows, y: Any) -> tuple[Any, Any, str | None]:
+    """Return what a model predicts, for which labels, and the file in the folder that has it."""
+    path = None if folder is None else f"{folder}/{uuid4()}"
+    if path is not None:
+        joblib.dump(model, path)
+    return outputs_of(model, X), one_column(y), path
+
+
+def _seen_fits(
+    seen: Sequence[Any], splits: Sequence[Split], y: Any
+) -> list[tuple[Any, Any]] | None:
+    """Return the models of all splits and what they predict; None if one was not seen."""
+    fits, labels = [], one_column(y)
+    for of_split, (_, test) in zip(seen, splits, strict=len(seen) > 0):
+        # A halving search scores only parts of the test folds.
+        if of_split is None or not np.array_equal(of_split[1], labels[test]):
+            return None
+        outputs, _, path = of_split
+        if path is not None and not os.path.exists(path):  # it was fitted on another machine
+            return None
+        fits.append((path and joblib.load(path), outputs))
+    return fits or None

@@ -6,10 +6,12 @@ name does.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import Any, Self
 
 from sklearn.base import (
     _fit_context,  # validates parameters and ends callbacks, as in scikit-learn's own `fit`
@@ -38,6 +40,7 @@ __all__ = [
     "Callbacks",
     "HasMethods",
     "Interval",
+    "NotesOfFits",
     "StrOptions",
     "_MultimetricScorer",
     "_PassthroughScorer",
@@ -112,3 +115,90 @@ class Callbacks:
         if self.context is None:
             return {}
         return {"caller": self.estimator, "callback_ctx": self.context}
+
+
+class _Score(float):
+    """A score that carries what was noted of its model."""
+
+    note: Any
+
+
+class _NotingScorer:
+    """A scorer whose scores carry notes; all else is as the scorer has it."""
+
+    def __init__(self, scorer: Any, note: Callable[[Any, Any, Any], Any]) -> None:
+        self.__wrapped__ = scorer  # where `inspect.signature` looks for what a scorer takes
+        self.note = note
+
+    def __call__(self, estimator: Any, X: Any, y: Any = None, **params: Any) -> Any:
+        scores = self.__wrapped__(estimator, X, y, **params)
+        name, score = next(iter(scores.items())) if isinstance(scores, dict) else (None, scores)
+        try:
+            carrying = _Score(score)
+            carrying.note = self.note(estimator, X, y)
+        except Exception:  # the search goes on without the note
+            return scores
+        return carrying if name is None else scores | {name: carrying}
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # a copy asks before it has a scorer
+            raise AttributeError(name)
+        return getattr(self.__wrapped__, name)
+
+    def __repr__(self) -> str:
+        return repr(self.__wrapped__)
+
+
+class NotesOfFits:
+    """What a function notes of each model of a search, which itself throws the models away.
+
+    The function takes a model, its test rows and their labels. Within the context of this object
+    the scorer of the search, which sees every model, calls it, and each score carries the note
+    from whatever process to where the search makes its table.
+    """
+
+    def __init__(
+        self, search: Any = None, note: Callable[[Any, Any, Any], Any] | None = None
+    ) -> None:
+        self.search, self.note = search, note
+        self._scores: list[Any] = []
+        self._n_splits = 1
+
+    def __enter__(self) -> Self:
+        search, note = self.search, self.note
+        assert note is not None
+        # What searches of scikit-learn and their kin have; of others there are no notes.
+        self._notes = hasattr(search, "_get_scorers") and hasattr(search, "_format_results")
+        if self._notes:
+            scorers, refit_metric = search._get_scorers()
+            self._scorer, self._format_results = scorers, search._format_results
+            if isinstance(scorers, _MultimetricScorer):  # one of them is enough
+                self._scorer = dict(scorers._scorers)
+                first, scorer = next(iter(self._scorer.items()))
+                scorers._scorers = self._scorer | {first: _NotingScorer(scorer, note)}
+            else:
+                scorers = _NotingScorer(scorers, note)
+            search._get_scorers = partial(tuple, (scorers, refit_metric))
+            search._format_results = self
+        return self
+
+    def __call__(self, params: Any, n_splits: int, out: Any, *more: Any) -> Any:
+        """Make the search's table, and keep the scores that it is made of."""
+        self._scores, self._n_splits = [one["test_scores"] for one in out], n_splits
+        return self._format_results(params, n_splits, out, *more)
+
+    def __exit__(self, *error: object) -> None:
+        if self._notes:
+            del self.search._get_scorers, self.search._format_results
+            self.search.scorer_ = self._scorer
+
+    def __reduce__(self) -> Any:
+        return NotesOfFits, ()  # a search goes to its workers, which need none of this
+
+    def of(self, candidate: int) -> list[Any]:
+        """Return the notes of a candidate's models, one for each split; None: there is none."""
+        start, found = candidate * self._n_splits, []
+        for scores in self._scores[start : start + self._n_splits]:
+            every = scores.values() if isinstance(scores, dict) else [scores]
+            found.append(next((x.note for x in every if isinstance(x, _Score)), None))
+        return found

@@ -12,6 +12,7 @@ from helpers.recorder import Recorder
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier, is_regressor
 from sklearn.datasets import load_diabetes, load_wine
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import Ridge
@@ -29,7 +30,7 @@ from sklearn.model_selection import (
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils.estimator_checks import check_estimator
@@ -38,7 +39,7 @@ from pa_select import PACommittee, PAScorer, PASearchCV, candidate_posterior
 from pa_select.model_selection.committee_vote import towards_best
 from pa_select.scores import class_scores
 from pa_select.two_sites.classification import doubting_calibration
-from pa_select.utils.sklearn_private import SUPPORTS_CALLBACKS
+from pa_select.utils.sklearn_private import SUPPORTS_CALLBACKS, NotesOfFits
 
 X, Y = load_wine(return_X_y=True)
 Z, PAIRS = (X - X.mean(axis=0)) / X.std(axis=0), np.arange(len(Y)) % 3 == 0
@@ -140,7 +141,8 @@ def test_fold_models_are_those_of_the_search():
     splits = list(CV.split(X[FIT], Y[FIT]))
     n = len(committee.estimators_)
     assert n == len(committee.candidates_) == len(committee.weights_) == len(committee.betas_)
-    assert n == committee.n_fits_ == 6 * len(set(committee.candidates_))
+    assert n == 6 * len(set(committee.candidates_))
+    assert committee.n_fits_ == 0
     assert committee.weights_.sum() == pytest.approx(1)
     model, (train, _) = committee.estimators_[1], splits[1]
     same = clone(model).fit(X[FIT][train], Y[FIT][train])
@@ -148,6 +150,77 @@ def test_fold_models_are_those_of_the_search():
     ours = PASearchCV(MODEL, GRID, cv=CV, refit=PACommittee(members="folds"))
     votes = ours.fit(X[FIT], Y[FIT]).predict_proba(X)
     np.testing.assert_allclose(votes, committee.predict_proba(X), rtol=1e-6, atol=1e-9)
+
+
+def two_scores(estimator, X, y):
+    return {"right": estimator.score(X, y), "wrong": estimator.score(X, y) - 1}
+
+
+TREE, DEPTHS = DecisionTreeClassifier(random_state=0), {"max_depth": [1, 2, 3, 5]}
+FOREST = RandomForestClassifier(random_state=0)
+WEIGHT = {"sample_weight": 1.0 + np.arange(len(Y)) % 3}
+
+
+@pytest.mark.parametrize("members", ["refit", "folds"])
+@pytest.mark.parametrize(
+    ("search", "params"),
+    [
+        (GridSearchCV(TREE, DEPTHS), WEIGHT),
+        (GridSearchCV(TREE, DEPTHS, cv=CV, n_jobs=2), {}),
+        (GridSearchCV(TREE, DEPTHS, scoring=["f1_macro", "accuracy"], refit="accuracy"), WEIGHT),
+        (GridSearchCV(TREE, DEPTHS, scoring=two_scores, refit="wrong", n_jobs=2), {}),
+        (GridSearchCV(TREE, {"max_depth": [1, -1, 3]}, scoring="f1_macro"), {}),
+        (RandomizedSearchCV(TREE, DEPTHS, n_iter=3, random_state=0), {}),
+        (HalvingGridSearchCV(FOREST, DEPTHS, resource="n_estimators", max_resources=8), {}),
+    ],
+    ids=["weights", "parallel", "metrics", "function", "failing", "randomized", "halving"],
+)
+@pytest.mark.filterwarnings("ignore:.*fits failed", "ignore:One or more of the test scores")
+def test_no_model_of_a_split_is_fitted_twice(search, params, members, monkeypatch):
+    noisy = X + np.random.default_rng(0).normal(0, X.std(axis=0), X.shape)
+    seen = PACommittee(search, members=members).fit(noisy, Y, **params)
+    plain = clone(search).fit(noisy, Y, **params)
+    assert seen.n_fits_ == (len(seen.estimators_) if members == "refit" else 0)
+    assert repr(seen.search_.scorer_) == repr(plain.scorer_)
+    assert vars(seen.search_).keys() == vars(plain).keys()
+    for name, values in plain.cv_results_.items():
+        if name.startswith(("split", "mean_test", "rank")):
+            np.testing.assert_array_equal(seen.search_.cv_results_[name], values)
+    # As if the scorer had seen nothing, and each member were fitted to each split once more.
+    monkeypatch.setattr(NotesOfFits, "of", lambda self, candidate: [])
+    again = PACommittee(search, members=members).fit(noisy, Y, **params)
+    assert again.n_fits_ == len(seen.estimators_) * (
+        1 if members == "folds" else 1 + seen.search_.n_splits_
+    )
+    np.testing.assert_array_equal(again.predict_proba(X), seen.predict_proba(X))
+
+
+def test_members_that_the_scorer_did_not_see_are_fitted_to_the_splits():
+    # A halving search scores parts of the folds; a function cannot be written to a file.
+    halving = HalvingGridSearchCV(TREE, DEPTHS, cv=3, random_state=0)
+    committee = PACommittee(halving).fit(X, Y)
+    assert committee.n_fits_ == 4 * len(committee.estimators_)
+    local = make_pipeline(FunctionTransformer(lambda rows: rows), TREE)
+    search = GridSearchCV(local, {"decisiontreeclassifier__max_depth": [1, 3]}, cv=3)
+    committee = PACommittee(search, members="folds").fit(X, Y)
+    assert committee.n_fits_ == len(committee.estimators_) > 0
+    assert committee.score(X, Y) > 0.9
+
+
+def test_dissent_is_the_weight_of_members_that_predict_another_class(fitted):
+    noisy = X + np.random.default_rng(0).normal(0, 2 * X.std(axis=0), X.shape)
+    dissent, predicted = fitted.dissent(noisy), fitted.predict(noisy)
+    by_hand = [
+        sum(
+            weight
+            for model, weight in zip(fitted.estimators_, fitted.weights_, strict=True)
+            if model.predict(row[None])[0] != label
+        )
+        for row, label in zip(noisy, predicted, strict=True)
+    ]
+    np.testing.assert_allclose(dissent, by_hand, atol=1e-12)
+    assert 0 < dissent.mean() < 0.5
+    assert not hasattr(PACommittee(GridSearchCV(Ridge(), {})), "dissent")
 
 
 @pytest.mark.parametrize("n_folds", [2, 3, 5])
@@ -279,7 +352,7 @@ def test_regressors_move_weight_to_the_best_one(members, weighted):
     assert 0 < part < 1
     np.testing.assert_allclose(np.delete(moved, best), part)
     assert after.sum() == pytest.approx(1)
-    assert committee.n_fits_ == len(kept) * (5 if members == "folds" else 6)
+    assert committee.n_fits_ == (0 if members == "folds" else len(kept))
     # It is the one with the least squared error of held-out rows.
     weight = given.get("sample_weight", np.ones(90))
     predicted = np.empty((len(kept), 90))
