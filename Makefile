@@ -15,7 +15,7 @@ QUICK = tests/agreement/test_known_values.py tests/agreement/test_inputs.py \
 	tests/papers/test_text.py tests/interop/test_polars.py \
 	tests/model_selection/test_inputs.py tests/model_selection/test_pa_scorer.py \
 	tests/pairing/test_one_sample.py tests/pairing/test_two_samples.py \
-	tests/plotting/test_agreement_curve.py tests/scores/test_class_scores.py \
+	tests/plotting/test_agreement_curve.py tests/scores/test_class_scores.py tests/solver/test_few_pairs.py \
 	tests/site_labels/test_few_labels.py \
 	tests/training/test_epoch_selector.py tests/two_sites/test_shrinkage.py \
 	tests/two_sites/test_site_adapter.py

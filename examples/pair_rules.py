@@ -22,7 +22,7 @@ from sklearn.preprocessing import StandardScaler
 
 from pa_select import PASearchCV, SiteAdapter, posterior_agreement
 from pa_select.model_selection import GuardedSelection
-from pa_select.two_sites.classification import beta_and_bias
+from pa_select.scores.calibration import beta_and_bias
 
 # The labels of the pairs are used by one rule, which shows what labelling them would give.
 RULES = {

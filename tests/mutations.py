@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGE, TESTS = "pa_select/agreement", "tests/agreement"
+PACKAGE, TESTS = "pa_select", "tests/agreement"
 # The longest that the tests of one mutation may take, in seconds.
 PATIENCE = 900
 
@@ -27,42 +27,44 @@ PATIENCE = 900
 # a mutation, the code that it replaces, which must be in the file once, and the new code. No
 # replaced code has comments, so that these can be rewritten freely.
 TABLE = {
-    ("solver/fixed_prior.py", "test_mutations.py", "holds_by_itself"): [
+    ("solver/bounds.py", "test_mutations.py", "holds_by_itself"): [
         ("chord of L1 too low between the ends", "* t - tangents", "* np.sqrt(t) - tangents"),
         ("tangents only where they meet", ", np.zeros_like(meeting), np.ones_like(meeting)", ""),
         ("cubics without remainder", "[left.rise, left.fall]", "[0 * left.rise, 0 * left.fall]"),
+    ],
+    ("agreement/kernels/fixed_prior.py", "test_mutations.py", "holds_by_itself"): [
         ("no bound beyond the last point", "- self.limits.l2_floor[problems]", "- last.l2"),
         ("a tenth of the bounds", "-unit * unit * unit", "-unit * unit * unit / 10"),
     ],
-    ("solver/fixed_prior.py", "test_certificate.py", "cost_in_evaluations"): [
+    ("solver/bounds.py", "test_certificate.py", "cost_in_evaluations"): [
         ("no chord and tangents", "= _chord_minus_tangents(left, right)", "= a * np.nan, 0 * a"),
         ("no two cubics", "(cubic_bound < bound)", "(bound < -np.inf)"),
     ],
-    ("solver/fixed_prior.py", "test_precision.py", "bounds_with_coarse_ends"): [
+    ("agreement/kernels/fixed_prior.py", "test_precision.py", "bounds_with_coarse_ends"): [
         ("no room for errors beyond the last point", "last.l1 + last.error", "last.l1"),
     ],
-    ("solver/fixed_prior.py", "test_mutations.py", "room_for_the_errors"): [
+    ("solver/bounds.py", "test_mutations.py", "room_for_the_errors"): [
         ("no room for errors in L1", "l1=sums.l1 + error", "l1=sums.l1"),
         ("no room for errors in L2", "l2=sums.l2 - error", "l2=sums.l2"),
         ("no room for errors in the slope of L1", "sums.dl1 + direction * error", "sums.dl1"),
         ("no room for errors in the slope of L2", "sums.dl2 - direction * error", "sums.dl2"),
         ("no room for errors in the curvature", "sums.curvature + error", "sums.curvature"),
     ],
-    ("solver/fixed_prior.py", "test_mutations.py", "third_derivatives"): [
+    ("agreement/kernels/fixed_prior.py", "test_mutations.py", "third_derivatives"): [
         ("rise from the smaller term alone", "sides + joint / 8", "joint / 8"),
         ("fall from the smaller term alone", "joint + sides / 8", "sides / 8"),
         ("half the rise", "sides + joint / 8", "(sides + joint / 8) / 2"),
         ("half the fall", "joint + sides / 8", "(joint + sides / 8) / 2"),
     ],
-    ("solver/marginal_prior.py", "test_ties.py", "nearly_constant"): [
+    ("agreement/kernels/marginal_prior.py", "test_ties.py", "nearly_constant"): [
         ("a hundredth of the ceiling", "np.log1p(6 * squares)", "np.log1p(0.06 * squares)"),
     ],
-    ("solver/marginal_prior.py", "test_certificate.py", "bounds_of_the_marginal"): [
+    ("agreement/kernels/marginal_prior.py", "test_certificate.py", "bounds_of_the_marginal"): [
         ("first order without the distances", " - left.distance", ""),
         ("first order without the certainty", "* right.certainty", "* 0"),
         ("half the largest term of the tail", "+ larger", "+ larger - np.log(2)"),
     ],
-    ("solver/marginal_prior.py", "test_mutations.py", "third_order_of_the_marginal"): [
+    ("agreement/kernels/marginal_prior.py", "test_mutations.py", "third_order_of_the_marginal"): [
         ("third order without the sides", "left.side_cube + _rem", "0 * left.side_cube + _rem"),
         ("priors without their skewness", "third=left.skew - ", "third=-"),
         ("variances of rows do not grow", "third=left.skew - left.cube / 8", "third=left.skew"),
@@ -75,7 +77,7 @@ TABLE = {
         ("third moments of overlaps of 0, from the right", "np.cbrt(left.joint_cube)", "0"),
         ("priors without their third derivative", "6 * fourth - third +", "6 * fourth +"),
     ],
-    ("solver/marginal_sums.py", "test_certificate.py", "mean_posterior_underflows"): [
+    ("agreement/kernels/marginal_sums.py", "test_certificate.py", "mean_posterior_underflows"): [
         ("masses of rare classes underflow", "sums[:, some] = block", "_ = block"),
     ],
     ("solver/branch_and_bound.py", "test_certificate.py", "cost_in_evaluations"): [
@@ -90,15 +92,15 @@ TABLE = {
     ("solver/branch_and_bound.py", "test_certificate.py", "flat_kernels_are_certified_too"): [
         ("a flat kernel taken for one that falls", " & (np.abs(fall) > tol)", ""),
     ],
-    ("solver/marginal_prior.py", "test_mutations.py", "marginal_prior_leave_room"): [
+    ("agreement/kernels/marginal_prior.py", "test_mutations.py", "marginal_prior_leave_room"): [
         ("no room for errors in L1", "(sums.overlap, change) + error", "(sums.overlap, change)"),
         ("no room for errors in L2", "right.l2 - errors[1]", "right.l2"),
         ("no room for errors in a cubic", "right.value]) + of_value", "right.value])"),
     ],
-    ("solver/marginal_prior.py", "test_certificate.py", "marginal-120"): [
+    ("agreement/kernels/marginal_prior.py", "test_certificate.py", "marginal-120"): [
         ("every model taken for constant", "np.where(high > low, ", "np.where(high > np.inf, "),
     ],
-    ("solver/marginal_prior.py", "test_certificate.py", "one_pair"): [
+    ("agreement/kernels/marginal_prior.py", "test_certificate.py", "one_pair"): [
         ("single pairs not recognised", "n_used) == 1", "n_used) == 0"),
     ],
     ("solver/branch_and_bound.py", "test_precision.py", "far_off"): [
@@ -142,30 +144,32 @@ TABLE = {
             "points.value",
         ),
     ],
-    ("solver/marginal_prior.py", "test_precision.py", "within_their_error"): [
+    ("agreement/kernels/marginal_prior.py", "test_precision.py", "within_their_error"): [
         ("log priors of rare classes taken for exact", "n_classes, size)[0]", "n_classes)[0]"),
         ("curvatures as exact as slopes", "h**2 * lost * error", "h**2 * error"),
     ],
-    ("solver/kernel_sums.py", "test_precision.py", "within_their_error"): [
+    ("agreement/kernels/kernel_sums.py", "test_precision.py", "within_their_error"): [
         ("a hundredth of the error of coarse sums", "_ERROR = 4e-7", "_ERROR = 4e-9"),
         ("third derivatives without their margin", "MARGIN = 1.0001", "MARGIN = 1.0"),
         ("third derivatives without the error of A + B", "size**3 * error", "0 * error"),
         ("exponents cut at -8", "LOWEST_EXPONENT = -80.0", "LOWEST_EXPONENT = -8.0"),
     ],
-    ("solver/kernel_sums.py", "test_mutations.py", "error_bound_of_coarse"): [
+    ("agreement/kernels/kernel_sums.py", "test_mutations.py", "error_bound_of_coarse"): [
         ("an error without the size of sums", "np.abs(log_size)", "0 * log_size"),
         ("an error without the classes", "1 + np.log(n_classes)", "1"),
         ("an error without the prior", "np.log(n_classes) + prior_range", "np.log(n_classes)"),
     ],
-    ("solver/kernel_sums.py", "test_mutations.py", "single_precision_cannot_hold"): [
+    ("agreement/kernels/kernel_sums.py", "test_mutations.py", "single_precision_cannot_hold"): [
         ("a small range coarse", "typical > _RANGES[0]", "typical > 0"),
         ("a large range coarse", "typical < _RANGES[1]", "typical > 0"),
         ("one large range coarse", "largest < _LARGEST_IN_TYPICAL * typical", "largest > 0"),
         ("few scores coarse", "n_scores >= _FEWEST_SCORES", "n_scores > 0"),
+    ],
+    ("solver/bounds.py", "test_mutations.py", "single_precision_cannot_hold"): [
         ("a small temperature coarse", "scaled > _BETAS_IN_TYPICAL[0]", "scaled > 0"),
         ("a large temperature coarse", "scaled < _BETAS_IN_TYPICAL[1]", "scaled > 0"),
     ],
-    ("solver/kernel_sums.py", "test_mutations.py", "limits_of_ties"): [
+    ("agreement/kernels/kernel_sums.py", "test_mutations.py", "limits_of_ties"): [
         ("no ties in the limit", "ties_a.log() + ties_b.log()", "0 * ties_a.log()"),
         ("no ties in the ceiling", "torch.maximum(ties_a, ties_b).log()", "0 * ties_a.log()"),
         ("no ties in the agreement rate", "shared / (ties_a * ties_b)", "(shared > 0).double()"),
@@ -174,16 +178,16 @@ TABLE = {
         ("the ceiling without the prior", "log_weights.max() - log_ties", "-log_ties"),
         ("the kernel at 0 without the prior", "np.exp(log_weights).sum()", "pairs.n_classes"),
     ],
-    ("solver/kernel_sums.py", "test_mutations.py", "holds_by_itself"): [
+    ("agreement/kernels/kernel_sums.py", "test_mutations.py", "holds_by_itself"): [
         ("the infimum of L2 too high", "l2_floor=l2_floor", "l2_floor=l2_floor + 0.1"),
     ],
-    ("solver/kernel_sums.py", "test_known_values.py", "capacity"): [
+    ("agreement/kernels/kernel_sums.py", "test_known_values.py", "capacity"): [
         ("a finite limit where pairs disagree", "n_apart > 0, -np.inf", "n_apart < 0, -np.inf"),
     ],
-    ("solver/kernel_sums.py", "test_known_values.py", "scores_zero"): [
+    ("agreement/kernels/kernel_sums.py", "test_known_values.py", "scores_zero"): [
         ("zero times infinity is nan", "nan=0.0", "nan=torch.nan"),
     ],
-    ("standard_errors.py", "test_mutations.py", "standard_error_by_its_formula"): [
+    ("agreement/standard_errors.py", "test_mutations.py", "standard_error_by_its_formula"): [
         ("n instead of n - 1", "n / (n - 1) * squares", "squares"),
         ("spread of pairs about 0", "w * (t - mean)", "w * t"),
         ("spread of objects about 0", "(terms - weight @ terms)", "terms"),
@@ -193,7 +197,7 @@ TABLE = {
         ("pairs of one object counted twice", "b[differ], deviations[differ]", "b, deviations"),
         ("pairs of two objects counted twice", "sums @ sums - of_pairs", "sums @ sums"),
     ],
-    ("standard_errors.py", "test_mutations.py", "smaller_than_nothing"): [
+    ("agreement/standard_errors.py", "test_mutations.py", "smaller_than_nothing"): [
         ("no floor of independent pairs", "variance = max(variance, of_pairs)", "pass"),
     ],
 }

@@ -18,7 +18,7 @@ from sklearn.utils.metaestimators import available_if
 
 from pa_select import PASearchCV, candidate_posterior, class_scores, pa_scorer
 from pa_select.model_selection import GuardedSelection
-from pa_select.two_sites.classification import doubting_calibration
+from pa_select.scores.calibration import doubting_calibration
 
 CHOICE = "choice by accuracy"
 COMMITTEE = "committee"

@@ -15,11 +15,11 @@ from pa_select.agreement.inputs.problem import (
     warn_of_probabilities,
 )
 from pa_select.agreement.inputs.validation import check_beta, check_groups, is_raise
+from pa_select.agreement.kernels import kernel_sums as _kernel
+from pa_select.agreement.kernels.marginal_sums import ModelRuns, marginal_kernel
 from pa_select.agreement.pairs.paired_scores import concatenate
 from pa_select.agreement.result import NotAllSolvedError, PosteriorAgreement
 from pa_select.agreement.solved_problems import solve_problems
-from pa_select.agreement.solver import kernel_sums as _kernel
-from pa_select.agreement.solver.marginal_sums import ModelRuns, marginal_kernel
 from pa_select.utils.arrays import check_tol
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import (

@@ -11,17 +11,17 @@ import torch
 
 from pa_select.agreement.inputs.problem import Problem
 from pa_select.agreement.inputs.validation import CheckedPrior, check_prior
+from pa_select.agreement.kernels import kernel_sums as _kernel
+from pa_select.agreement.kernels.find_maxima import find_maxima
+from pa_select.agreement.kernels.marginal_sums import ModelRuns, marginal_terms
 from pa_select.agreement.pairs.paired_scores import PairedScores, concatenate
 from pa_select.agreement.result import PosteriorAgreement, SolverPath
-from pa_select.agreement.solver import kernel_sums as _kernel
-from pa_select.agreement.solver.branch_and_bound import Points, Report
-from pa_select.agreement.solver.find_maxima import find_maxima
-from pa_select.agreement.solver.marginal_sums import ModelRuns, marginal_terms
 from pa_select.agreement.standard_errors import (
     error_of_mean,
     standard_error,
     sum_of_squared_deviations,
 )
+from pa_select.solver.branch_and_bound import Points, Report
 from pa_select.utils.arrays import resolve_device
 from pa_select.utils.typing import Device, Floats, Ints, Prior
 

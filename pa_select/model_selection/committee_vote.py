@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pa_select.model_selection.data import SAMPLE_X
+from pa_select.scores.calibration import doubting_calibration
 from pa_select.scores.candidate_posterior import CandidatePosterior
 from pa_select.scores.class_scores import align_classes, calibrated, class_scores, columns_of
 from pa_select.scores.precomputed import (
@@ -92,8 +93,6 @@ def calibrations(
     scores: Sequence[Floats | None], y: Array, classes: Array, weight: Floats | None
 ) -> tuple[Floats, Floats]:
     """Return the inverse temperatures and biases of members; nan: one without class scores."""
-    from pa_select.two_sites.classification import doubting_calibration
-
     none, columns = (np.nan, np.zeros(len(classes))), columns_of(y, classes, "the committee")
     found = [
         none if one is None else doubting_calibration(one, columns, weight, len(scores) == 1)

@@ -18,7 +18,12 @@ from pa_select.model_selection.rules import (
     new_site_names,
     rule_of,
 )
-from pa_select.model_selection.summary import LEAST_NATS, candidate_names, metric_in_words
+from pa_select.model_selection.summary import (
+    LEAST_NATS,
+    candidate_names,
+    column_in_words,
+    metric_in_words,
+)
 from pa_select.plotting.axes import (
     AGREEMENT,
     GREY,
@@ -159,7 +164,9 @@ class PASearchDisplay(Display):
             value_name += " at the other site"
         else:
             name = "agreement" if name == f"mean_test_{of_score}" else name.removeprefix(_MEAN)
-            value_name = AGREEMENT
+            # A search of ours says what the column is; others have the agreement as a metric.
+            of_other = "eligible" in table and not name.startswith("agreement")
+            value_name = column_in_words(name, scoring) if of_other else AGREEMENT
         value = column(table, name)
         score, error = column(table, of_score), errors_of(table, of_score)
         eligible = np.isfinite(score) & np.isfinite(value)

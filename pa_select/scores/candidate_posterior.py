@@ -36,6 +36,8 @@ _FEWEST_ROWS = 5
 # Scores of a part that differ by no more than this, relative to the larger one, are equal: sums
 # of the same numbers in another order differ by rounding.
 _ROUNDING = 1e-12
+# The maximum is certified within this, in nats. Up to so many scores numpy is faster than torch.
+_TOL, _FEW_SCORES = 1e-6, 1 << 15
 # A candidate that is so many times further below the best one than the next one has no weight.
 _HOPELESS = 1e12
 
@@ -110,8 +112,6 @@ class CandidatePosterior:
 
 def posterior_of_parts(scores_a: Floats, scores_b: Floats) -> CandidatePosterior:
     """Compute the posterior from what candidates score on the two parts of each pair."""
-    from pa_select.agreement.solved_problems import PooledPairs, pooled_agreement
-
     if scores_a.shape != scores_b.shape:
         raise ValueError(
             f"metric: expected scores of the shape {scores_a.shape} of the other parts, got "
@@ -130,19 +130,39 @@ def posterior_of_parts(scores_a: Floats, scores_b: Floats) -> CandidatePosterior
     if not any(side.any() for side in below):  # no part tells any two candidates apart
         weights[known] = 1 / n
     else:
-        both, rows = _without_extremes(np.concatenate(below)), np.arange(n_pairs)
+        both = _without_extremes(np.concatenate(below))
         unit = -float(both.min())
-        model, weight = np.zeros_like(rows), np.ones(n_pairs)
-        pairs = PooledPairs(rows, rows + n_pairs, model, model, rows, rows, weight)
-        result = next(pooled_agreement([both / unit], pairs, prior="uniform"))
-        if result.failure is not None:
-            raise RuntimeError(f"results: {result.failure}")
-        score, beta = result.score, result.beta / unit
+        score, beta = _certified(both / unit, n_pairs)
+        beta /= unit
         # At inf the best candidates of a part share its weight.
         posteriors = (both == 0) * 1.0 if beta == np.inf else np.exp(beta * both)
         weights[known] = (posteriors / posteriors.sum(axis=1, keepdims=True)).mean(axis=0)
     remain = 1 / float(weights @ weights)
     return CandidatePosterior(weights, score, beta, remain, n, n_pairs, scores_a, scores_b)
+
+
+def _certified(both: Floats, n_pairs: int) -> tuple[float, float]:
+    """Return the agreement of the first rows with the others, and its inverse temperature."""
+    # Imported here: a committee of a few candidates does not wait for torch.
+    if both.size <= _FEW_SCORES:
+        from pa_select.solver.few_pairs import maximum_of_few
+
+        found = maximum_of_few(both[:n_pairs], both[n_pairs:], _TOL)
+        if found.exhausted:
+            raise RuntimeError(
+                "results: the agreement over the candidates could not be certified: its maximum "
+                f"is known to {found.upper_bound[0] - found.value[0]:.2g} nats."
+            )
+        return float(found.value[0]), float(found.beta[0])
+    from pa_select.agreement.solved_problems import PooledPairs, pooled_agreement
+
+    rows = np.arange(n_pairs)
+    model, weight = np.zeros_like(rows), np.ones(n_pairs)
+    pairs = PooledPairs(rows, rows + n_pairs, model, model, rows, rows, weight)
+    result = next(pooled_agreement([both], pairs, prior="uniform", tol=_TOL))
+    if result.failure is not None:
+        raise RuntimeError(f"results: {result.failure}")
+    return result.score, result.beta
 
 
 def _below_best(scores: Floats) -> Floats:

@@ -13,10 +13,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from pa_select import pa_kernel, posterior_agreement
 from pa_select.agreement.inputs.problem import Problem
+from pa_select.agreement.kernels import find_maxima
+from pa_select.agreement.kernels.marginal_prior import MarginalPrior
+from pa_select.agreement.kernels.marginal_sums import ModelRuns, marginal_kernel
 from pa_select.agreement.pairs.paired_scores import concatenate
-from pa_select.agreement.solver import branch_and_bound, find_maxima, fixed_prior
-from pa_select.agreement.solver.marginal_prior import MarginalPrior
-from pa_select.agreement.solver.marginal_sums import ModelRuns, marginal_kernel
+from pa_select.solver import bounds, branch_and_bound
 
 
 @pytest.mark.parametrize(("prior", "n_problems"), [("uniform", 150), ("marginal", 120)])
@@ -125,7 +126,7 @@ def test_few_scores_need_few_rounds(prior, monkeypatch):
 def table_of_values(value, problem, log_beta):
     """A table of points of polynomials in log(beta), with derivatives in units of beta."""
     slope, curvature = value.deriv()(log_beta), value.deriv(2)(log_beta)
-    at = fixed_prior.Sums._make(np.zeros((8, len(log_beta))))
+    at = bounds.Sums._make(np.zeros((8, len(log_beta))))
     at = at._replace(l1=value(log_beta), dl1=slope, curvature=curvature - slope)
     beta, nothing = np.exp(log_beta), np.zeros(len(log_beta))
     return branch_and_bound._Table(np.array(problem), beta, beta, at, *[nothing] * 3)

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 from helpers.problems import random_problem
 
-from pa_select import agreement, posterior_agreement
+import pa_select
+from pa_select import posterior_agreement
 
-FOLDER = Path(agreement.__file__).parent
-FILES = [*sorted((FOLDER / "solver").glob("*.py")), FOLDER / "solved_problems.py"]
-FILES += [FOLDER / "pairs" / f"{name}.py" for name in ("block", "paired_scores")]
+FOLDER = Path(pa_select.__file__).parent
+FILES = [*sorted((FOLDER / "solver").glob("*.py")), FOLDER / "agreement/solved_problems.py"]
+FILES += sorted((FOLDER / "agreement/kernels").glob("*.py"))
+FILES += [FOLDER / "agreement/pairs" / f"{name}.py" for name in ("block", "paired_scores")]
 KINDS = ("Speed only: ", "Part of the certificate: ", "Part of the result: ")
 
 
@@ -78,7 +80,7 @@ USUAL = {}
 def test_a_constant_of_speed_changes_no_certified_result(file, name, factor, prior, monkeypatch):
     if prior not in USUAL:
         USUAL[prior] = solved(prior)
-    module = import_module(f"pa_select.agreement.{file}")
+    module = import_module(f"pa_select.{file}")
     value = getattr(module, name)
     if isinstance(value, float) and (value < 1) != (value * factor < 1):
         pytest.skip("a share, which stays below 1")

@@ -13,16 +13,18 @@ from helpers.problems import random_problem
 from mutations import TABLE
 from scipy.special import logsumexp
 
-from pa_select import agreement, posterior_agreement
+import pa_select
+from pa_select import posterior_agreement
 from pa_select.agreement.inputs.problem import Problem
 from pa_select.agreement.inputs.validation import check_prior
+from pa_select.agreement.kernels import kernel_sums as kernel_module
+from pa_select.agreement.kernels import marginal_prior
+from pa_select.agreement.kernels.fixed_prior import FixedPrior
+from pa_select.agreement.kernels.marginal_prior import MarginalPrior
+from pa_select.agreement.kernels.marginal_sums import ModelRuns
 from pa_select.agreement.pairs.paired_scores import concatenate
-from pa_select.agreement.solver import fixed_prior, marginal_prior
-from pa_select.agreement.solver import kernel_sums as kernel_module
-from pa_select.agreement.solver.fixed_prior import FixedPrior
-from pa_select.agreement.solver.marginal_prior import MarginalPrior
-from pa_select.agreement.solver.marginal_sums import ModelRuns
 from pa_select.agreement.standard_errors import standard_error
+from pa_select.solver import bounds
 
 
 def kernel_of(a, b, weight=None, prior=None, marginal=False):
@@ -99,7 +101,7 @@ def by_itself(monkeypatch, module, only):
 
 @pytest.mark.parametrize("only", ["_chord_minus_tangents", "two_cubics"])
 def test_each_bound_of_the_fixed_prior_holds_by_itself(monkeypatch, only):
-    by_itself(monkeypatch, fixed_prior, only)
+    by_itself(monkeypatch, bounds, only)
     rng = np.random.default_rng(0)
     n_known = 0
     for a, b, weight in problems(50):
@@ -175,7 +177,7 @@ LOWER = {"l1": (-1, -1), "l2": (1, 1), "dl1": (-1, 1), "dl2": (1, -1), "curvatur
 
 @pytest.mark.parametrize("only", ["_chord_minus_tangents", "two_cubics"])
 def test_bounds_leave_room_for_the_errors_of_all_sums(monkeypatch, only):
-    by_itself(monkeypatch, fixed_prior, only)
+    by_itself(monkeypatch, bounds, only)
     for seed in range(20):
         rng = np.random.default_rng(seed)
         a = rng.normal(size=(5, 3))
@@ -351,7 +353,7 @@ def test_temperatures_and_scores_that_single_precision_cannot_hold_are_exact():
     assert kernel_module.may_be_coarse(limits, 1 << 20).tolist() == [True, False, False, False]
     assert not kernel_module.may_be_coarse(limits, 10).any()
     betas = np.array([1e-6, 1e-2, 1e2, 1e6])
-    assert kernel_module.coarse_betas(betas, np.ones(4)).tolist() == [False, True, True, False]
+    assert bounds.coarse_betas(betas, np.ones(4)).tolist() == [False, True, True, False]
 
 
 def test_the_table_of_mutations_fits_the_code():
@@ -359,6 +361,6 @@ def test_the_table_of_mutations_fits_the_code():
         f"{file}: {wrong}"
         for (file, _, _), rows in TABLE.items()
         for wrong, old, _ in rows
-        if (Path(agreement.__file__).parent / file).read_text().count(old) != 1
+        if (Path(pa_select.__file__).parent / file).read_text().count(old) != 1
     ]
     assert not stale

@@ -11,13 +11,13 @@ from helpers.problems import check_against_the_oracle, random_problem, varied_su
 from pa_select import pa_kernel, posterior_agreement
 from pa_select.agreement.inputs.problem import Problem
 from pa_select.agreement.inputs.validation import check_prior
+from pa_select.agreement.kernels import kernel_sums as kernel_module
+from pa_select.agreement.kernels import marginal_prior
+from pa_select.agreement.kernels.fixed_prior import FixedPrior
+from pa_select.agreement.kernels.marginal_prior import MarginalPrior, _errors_of_prior
+from pa_select.agreement.kernels.marginal_sums import ModelRuns
 from pa_select.agreement.pairs.paired_scores import concatenate
-from pa_select.agreement.solver import kernel_sums as kernel_module
-from pa_select.agreement.solver import marginal_prior
-from pa_select.agreement.solver.branch_and_bound import MAX_EVALUATIONS
-from pa_select.agreement.solver.fixed_prior import FixedPrior
-from pa_select.agreement.solver.marginal_prior import MarginalPrior, _errors_of_prior
-from pa_select.agreement.solver.marginal_sums import ModelRuns
+from pa_select.solver.branch_and_bound import MAX_EVALUATIONS
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def problems():
 def thirds(kernel, sums, beta):
     """The third derivatives by which the marginal prior bounds intervals of various lengths."""
     with mock.patch.object(
-        marginal_prior, "two_cubics", side_effect=kernel_module.two_cubics
+        marginal_prior, "two_cubics", side_effect=marginal_prior.two_cubics
     ) as bounded:
         with np.errstate(all="ignore"):
             for step in (1, 3):

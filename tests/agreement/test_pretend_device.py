@@ -9,11 +9,11 @@ from numpy.testing import assert_allclose
 from pa_select import compare_agreement, confidence_interval, pa_kernel, posterior_agreement
 from pa_select.agreement import agreement_of_chunks
 from pa_select.agreement.inputs.problem import check_problem
+from pa_select.agreement.kernels.fixed_prior import FixedPrior
+from pa_select.agreement.kernels.marginal_prior import MarginalPrior
+from pa_select.agreement.kernels.marginal_sums import ModelRuns
 from pa_select.agreement.pairs import paired_scores
 from pa_select.agreement.pairs.paired_scores import concatenate
-from pa_select.agreement.solver.fixed_prior import FixedPrior
-from pa_select.agreement.solver.marginal_prior import MarginalPrior
-from pa_select.agreement.solver.marginal_sums import ModelRuns
 from pa_select.utils.arrays import check_values, resolve_device
 
 PRIORS = ["uniform", "marginal", [0.4, 0.3, 0.2, 0.1]]

@@ -12,12 +12,12 @@ from sklearn.ensemble import RandomForestClassifier
 from pa_select import posterior_agreement
 from pa_select.agreement import agreement_of_chunks
 from pa_select.agreement.inputs.problem import check_problem
+from pa_select.agreement.kernels.kernel_sums import limits
+from pa_select.agreement.kernels.marginal_prior import MarginalPrior
+from pa_select.agreement.kernels.marginal_sums import ModelRuns
 from pa_select.agreement.pairs.block import centred_with_ties, tolerance
 from pa_select.agreement.pairs.paired_scores import concatenate
 from pa_select.agreement.solved_problems import PooledPairs, pooled_agreement
-from pa_select.agreement.solver.kernel_sums import limits
-from pa_select.agreement.solver.marginal_prior import MarginalPrior
-from pa_select.agreement.solver.marginal_sums import ModelRuns
 from pa_select.scores import log_probabilities
 
 X, Y = load_digits(return_X_y=True)

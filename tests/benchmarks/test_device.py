@@ -15,12 +15,12 @@ from helpers.pretend_device import PretendDevice
 
 from pa_select import posterior_agreement
 from pa_select.agreement.inputs.problem import check_problem
+from pa_select.agreement.kernels import kernel_sums
+from pa_select.agreement.kernels.fixed_prior import FixedPrior
+from pa_select.agreement.kernels.marginal_prior import MarginalPrior
+from pa_select.agreement.kernels.marginal_sums import ModelRuns
 from pa_select.agreement.pairs import paired_scores
 from pa_select.agreement.pairs.paired_scores import concatenate
-from pa_select.agreement.solver import kernel_sums
-from pa_select.agreement.solver.fixed_prior import FixedPrior
-from pa_select.agreement.solver.marginal_prior import MarginalPrior
-from pa_select.agreement.solver.marginal_sums import ModelRuns
 from pa_select.utils import arrays
 
 # An H200: microseconds of a launch and of a synchronisation, and bytes in a microsecond.

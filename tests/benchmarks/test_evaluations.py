@@ -12,13 +12,12 @@ import pytest
 from helpers.problems import varied_suite
 
 from pa_select import posterior_agreement
-from pa_select.agreement.solver import (
-    branch_and_bound,
+from pa_select.agreement.kernels import (
     find_maxima,
-    fixed_prior,
     kernel_sums,
     marginal_prior,
 )
+from pa_select.solver import bounds, branch_and_bound
 
 
 def no_bound(left, right):
@@ -40,11 +39,11 @@ PARTS = {
     "all parts": [],
     # With the marginal prior many would need thousands, so that the search is ended early.
     f"without the two cubics (at most {MOST})": [
-        (fixed_prior, "two_cubics", no_cubics),
+        (bounds, "two_cubics", no_cubics),
         (marginal_prior, "two_cubics", no_cubics),
         (branch_and_bound, "MAX_EVALUATIONS", MOST),
     ],
-    "without chord and tangents": [(fixed_prior, "_chord_minus_tangents", no_bound)],
+    "without chord and tangents": [(bounds, "_chord_minus_tangents", no_bound)],
     "without the expected maximum": [(branch_and_bound, "_expected_maximum", no_maximum)],
     "without many points at once": [(find_maxima, "_NUMBERS_AT_ONCE", 0)],
     "without single precision": [(kernel_sums, "_FEWEST_SCORES", np.inf)],

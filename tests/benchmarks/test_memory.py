@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from pa_select import posterior_agreement
 from pa_select.agreement import agreement_of_chunks
-from pa_select.agreement.solver import branch_and_bound
+from pa_select.solver import branch_and_bound
 
 def anonymous():
     status = open("/proc/self/status").read()

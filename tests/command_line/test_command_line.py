@@ -257,7 +257,7 @@ def test_wrong_files_are_named(file, write, said, refused):
 
 
 def test_a_computation_that_fails(run, monkeypatch):
-    monkeypatch.setattr("pa_select.agreement.solver.branch_and_bound.MAX_EVALUATIONS", 1)
+    monkeypatch.setattr("pa_select.solver.branch_and_bound.MAX_EVALUATIONS", 1)
     status, out, error = run("score", "a.npy", "b.npy")
     assert (status, out) == (1, "")
     assert error.startswith("pa-select: error: the computation failed: ")

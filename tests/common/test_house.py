@@ -18,6 +18,7 @@ TESTS = Path(__file__).parents[1]
 FLOORS = [
     ["_version"],
     ["utils"],
+    ["solver"],
     ["agreement"],
     ["scores"],
     ["pairing", "two_sites"],
@@ -28,7 +29,7 @@ FLOORS = [
 AGREEMENT = [
     ["inputs"],
     ["pairs", "standard_errors"],
-    ["solver"],
+    ["kernels"],
     ["result"],
     ["solved_problems", "compare_agreement"],
     ["posterior_agreement", "confidence_interval", "regression_agreement"],

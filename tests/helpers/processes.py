@@ -14,7 +14,7 @@ import torch.multiprocessing as mp
 from pa_select import posterior_agreement
 from pa_select.agreement.pairs.paired_scores import PairedScores
 from pa_select.agreement.pairs.sharded_scores import Processes
-from pa_select.agreement.solver import branch_and_bound as maximize
+from pa_select.solver import branch_and_bound as maximize
 
 NUMBERS = "score beta log_kernel upper_bound gap n_pairs n_classes agreement_rate".split()
 NUMBERS += ["standard_error", "n_evaluations"]

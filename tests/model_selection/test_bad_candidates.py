@@ -121,7 +121,7 @@ def test_a_search_of_which_no_candidate_has_scores_says_why(other):
 
 
 def test_an_agreement_that_cannot_be_certified_loses_its_candidate(monkeypatch):
-    import pa_select.agreement.solver.branch_and_bound as solver
+    import pa_select.solver.branch_and_bound as solver
 
     full = searched(GOOD)[0].cv_results_
     monkeypatch.setattr(solver, "MAX_EVALUATIONS", 4)
@@ -237,7 +237,7 @@ def test_a_batch_keeps_the_results_of_the_others(bad, prior):
 
 
 def test_a_problem_that_cannot_be_certified_does_not_lose_the_others(monkeypatch):
-    import pa_select.agreement.solver.branch_and_bound as solver
+    import pa_select.solver.branch_and_bound as solver
 
     hard, easy = (SAMPLES[0], SAMPLES[2]), (SAMPLES[0], SAMPLES[0])
     problems = [easy[0], hard[0], easy[0]], [easy[1], hard[1], easy[1]]

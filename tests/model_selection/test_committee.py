@@ -38,7 +38,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from pa_select import PACommittee, PAScorer, PASearchCV, candidate_posterior
 from pa_select.model_selection.committee_vote import towards_best
 from pa_select.scores import class_scores
-from pa_select.two_sites.classification import doubting_calibration
+from pa_select.scores.calibration import doubting_calibration
 from pa_select.utils.sklearn_private import SUPPORTS_CALLBACKS, NotesOfFits
 
 X, Y = load_wine(return_X_y=True)

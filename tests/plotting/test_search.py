@@ -128,3 +128,9 @@ def test_the_area_of_a_disc_is_the_weight(search, ax):
     area = display.weights_.get_sizes()
     assert len(np.unique(table["weight"])) > 1
     assert_allclose(area / area.sum(), table["weight"])
+
+
+def test_another_column_that_decides_is_named(ax):
+    for name, words in (("agreement_uniform", "agreement (nats per pair)"), ("beta", "beta")):
+        search = PASearchCV(MODEL, FEW, refit=GuardedSelection(name, "score")).fit(X, Y)
+        assert PASearchDisplay.from_result(search, ax=ax).value_name == words

@@ -9,9 +9,10 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from pa_select import PASearchCV, expected_score
+from pa_select.scores.calibration import beta_and_bias
 from pa_select.scores.precomputed import RecordedClassifier
 from pa_select.two_sites import trained
-from pa_select.two_sites.classification import Classification, beta_and_bias
+from pa_select.two_sites.classification import Classification
 from pa_select.two_sites.engine import changes_of_halves
 
 EXACT = 1e-9

@@ -6,12 +6,12 @@ from sklearn.metrics import (
     log_loss,
 )
 
-from pa_select.scores.class_scores import calibrated
-from pa_select.two_sites.classification import (
+from pa_select.scores.calibration import (
     beta_and_bias,
     calibrating_beta,
     doubting_calibration,
 )
+from pa_select.scores.class_scores import calibrated
 
 
 def test_errors_of_rows_without_weight_leave_votes_as_certain_as_they_are():

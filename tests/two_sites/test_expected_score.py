@@ -18,9 +18,10 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.tree import DecisionTreeClassifier
 
 from pa_select import PACommittee, PASearchCV, expected_score, expected_scorer, new_site_interval
+from pa_select.scores.calibration import beta_and_bias, calibrating_beta
 from pa_select.scores.precomputed import RecordedClassifier
 from pa_select.two_sites import ExpectedScore
-from pa_select.two_sites.classification import Classification, beta_and_bias, calibrating_beta
+from pa_select.two_sites.classification import Classification
 from pa_select.two_sites.engine import expected_scores, shrunk_scores
 from pa_select.two_sites.score_of_units import widening
 from pa_select.two_sites.site_adapter import cross_adapted

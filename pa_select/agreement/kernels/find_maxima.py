@@ -8,14 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pa_select.agreement.inputs.validation import CheckedPrior
+from pa_select.agreement.kernels import kernel_sums as _kernel
+from pa_select.agreement.kernels.fixed_prior import FixedPrior
+from pa_select.agreement.kernels.kernel_sums import may_be_coarse
+from pa_select.agreement.kernels.marginal_prior import MarginalPrior
+from pa_select.agreement.kernels.marginal_sums import ModelRuns
 from pa_select.agreement.pairs.paired_scores import PairedScores
-from pa_select.agreement.solver import branch_and_bound as _search
-from pa_select.agreement.solver import kernel_sums as _kernel
-from pa_select.agreement.solver.branch_and_bound import Kernel, Points, Report
-from pa_select.agreement.solver.fixed_prior import FixedPrior
-from pa_select.agreement.solver.kernel_sums import Limits, may_be_coarse
-from pa_select.agreement.solver.marginal_prior import MarginalPrior
-from pa_select.agreement.solver.marginal_sums import ModelRuns
+from pa_select.solver import branch_and_bound as _search
+from pa_select.solver.bounds import Limits
+from pa_select.solver.branch_and_bound import Kernel, Points, Report
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Floats, Ints
 

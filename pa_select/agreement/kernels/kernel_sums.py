@@ -21,13 +21,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from pa_select.agreement.pairs.block import Block
 from pa_select.agreement.pairs.paired_scores import PairedScores
+from pa_select.solver.bounds import Limits
 from pa_select.utils.typing import Floats, Ints, Mask
 
 #: Part of the certificate: the cubes of numbers up to these do not overflow; exp(-x) is 0 long
@@ -44,38 +44,11 @@ MARGIN = 1.0001
 _ERROR = 4e-7
 # Speed only: for fewer scores another copy of them, in single precision, does not pay.
 _FEWEST_SCORES = 1 << 15
-# Part of the certificate: ranges of log priors, typical and largest ranges of scores, and inverse
-# temperatures whose cubes float32 can multiply.
+# Part of the certificate: ranges of log priors, and typical and largest ranges of scores, whose
+# cubes float32 can multiply.
 _LARGEST_PRIOR_RANGE = 30.0
 _RANGES = 1e-3, 1e3
 _LARGEST_IN_TYPICAL = 1e6
-_BETAS_IN_TYPICAL = 1e-3, 1e3
-
-
-class Limits(NamedTuple):
-    """Limits of the kernel and ranges of the scores, each of shape (n_problems,).
-
-    One pass without exponentials computes them.
-    """
-
-    #: The kernel without its constant at beta = 0 and for beta -> inf (-inf if unbounded).
-    at_zero: Floats
-    at_infinity: Floats
-    #: An upper bound at every beta. The overlap of a pair is at most the top posterior of
-    #: either side, which is at most one over its number of ties; all of it may be on the
-    #: class of the smallest prior.
-    ceiling: Floats
-    #: For beta -> inf: the slope of L1 (at most 0) and the infimum of L2.
-    slope: Floats
-    l2_floor: Floats
-    #: Geometric mean over pairs, and maximum, of the range of a pair's scores (0 if all tie).
-    typical_range: Floats
-    largest_range: Floats
-    #: Share of pairs whose predicted classes agree. A tie counts by the share of its
-    #: combinations of classes that agree.
-    agreement_rate: Floats
-    #: Whether some pair's posteriors are disjoint at every beta > 0.
-    disjoint: Mask
 
 
 def limits(pairs: PairedScores, log_weights: Floats) -> Limits:
@@ -256,54 +229,3 @@ def may_be_coarse(limits: Limits, n_scores: int, prior_range: float = 0.0) -> Ma
     fits: Mask = (typical > _RANGES[0]) & (typical < _RANGES[1])
     fits &= largest < _LARGEST_IN_TYPICAL * typical
     return fits & (n_scores >= _FEWEST_SCORES) & (prior_range < _LARGEST_PRIOR_RANGE)
-
-
-def coarse_betas(beta: Floats, typical_range: Floats) -> Mask:
-    """Return which inverse temperatures are in the range of single precision."""
-    with np.errstate(over="ignore"):  # infinity is out of range, too
-        scaled = beta * typical_range
-    return np.asarray((scaled > _BETAS_IN_TYPICAL[0]) & (scaled < _BETAS_IN_TYPICAL[1]))
-
-
-def two_cubics(
-    value: Floats, slope: Floats, curvature: Floats, third: Floats
-) -> tuple[Floats, Floats]:
-    """Bound a kernel on n intervals of length 1; return where the bounds are attained, too.
-
-    The arguments have the shape (2, n), for the left and the right ends. Seen from either end the
-    kernel is at most value + slope t + curvature t^2 / 2 + third t^3 / 6 at the distance t. So a
-    slope is that into the interval. `third` must not be negative; where it is not finite there is
-    no bound, nan.
-    """
-    # The cubics may meet anywhere; here their remainders are equal.
-    rise, fall = np.cbrt(third)
-    meeting = np.where(rise + fall > 0, fall / (rise + fall), 0.5)
-    ends = np.array([meeting, 1 - meeting])
-    (from_left, from_right), (t_left, t_right) = _cubic_maximum(
-        value, slope, curvature, third, ends
-    )
-    return (
-        np.maximum(from_left, from_right),
-        np.where(from_left >= from_right, t_left, 1 - t_right),
-    )
-
-
-def _cubic_maximum(
-    c0: Floats, c1: Floats, c2: Floats, c3: Floats, end: Floats
-) -> tuple[Floats, Floats]:
-    """Return the maximum of c0 + c1 t + c2 t^2 / 2 + c3 t^3 / 6 on [0, end], and its place.
-
-    c3 must not be negative.
-    """
-    discriminant = c2 * c2 - 2 * c1 * c3
-    t = 2 * c1 / (np.sqrt(np.maximum(discriminant, 0)) - c2)
-    inside = (discriminant >= 0) & (t > 0) & (t < end)
-    t = np.where(inside, t, 0.0)
-
-    def cubic(t: Floats) -> Floats:
-        value: Floats = c0 + t * (c1 + t * (c2 / 2 + t * c3 / 6))
-        return value
-
-    inner, outer = cubic(t), cubic(end)
-    known = np.isfinite(discriminant)
-    return np.where(known, np.maximum(inner, outer), np.nan), np.where(outer > inner, end, t)

@@ -1,4 +1,4 @@
-r"""The kernel with a fixed prior: its sums over pairs and their bounds on intervals.
+r"""The kernel with a fixed prior: its sums over pairs; bounds.py bounds it on intervals.
 
 The kernel :math:`k = L_1 - L_2` is a difference of two convex functions of the inverse
 temperature.  Its bound on an interval is the smaller of *chord minus tangents*, whose error is of
@@ -16,51 +16,20 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from pa_select.agreement.pairs.block import Block
-from pa_select.agreement.pairs.paired_scores import PairedScores
-from pa_select.agreement.solver.kernel_sums import (
+from pa_select.agreement.kernels.kernel_sums import (
     LARGEST_CUBED,
     LOWEST_EXPONENT,
     MARGIN,
-    Limits,
     coarse_errors,
-    two_cubics,
 )
+from pa_select.agreement.pairs.block import Block
+from pa_select.agreement.pairs.paired_scores import PairedScores
+from pa_select.solver.bounds import Limits, Sums, bound_between
 from pa_select.utils.typing import Floats, Ints
 
 # Part of the certificate: the cube of a unit of the inverse temperature in this range is finite
 # and positive.
 _UNITS = 1e-90, 1e90
-
-
-class Sums(NamedTuple):
-    """Weighted means over pairs at n inverse temperatures, each of shape (n,).
-
-    The kernel without its constant is ``l1 - l2``, a difference of two convex functions.
-    Derivatives are in the unit given to `Kernel.evaluate`.
-    """
-
-    l1: Floats
-    l2: Floats
-    #: First derivatives.
-    dl1: Floats
-    dl2: Floats
-    #: Second derivative of ``l1 - l2``.
-    curvature: Floats
-    #: Upper bounds M of the third derivative of ``l1 - l2`` and m of its negative, which
-    #: hold at beta and at all larger inverse temperatures.
-    rise: Floats
-    fall: Floats
-    #: Bound of the rounding errors of ``value`` and of its derivatives.
-    error: Floats
-
-    @property
-    def value(self) -> Floats:
-        return self.l1 - self.l2
-
-    @property
-    def slope(self) -> Floats:
-        return self.dl1 - self.dl2
 
 
 @dataclass(frozen=True)
@@ -107,41 +76,11 @@ class FixedPrior:
         self, left: Sums, right: Sums, ends: tuple[Floats, Floats], units: tuple[Floats, Floats]
     ) -> tuple[Floats, Floats]:
         """Bound the kernel on intervals; see `Kernel`."""
-        a, c = ends
-        # The unit of derivatives becomes the length of the interval.
-        left = _widened(left, (c - a) / units[0], 1)
-        right = _widened(right, (c - a) / units[1], -1)
-        bound, at = _chord_minus_tangents(left, right)
-        # The bounds of the third derivative at the left end hold on the whole interval.
-        cubic_bound, cubic_at = two_cubics(
-            np.array([left.value, right.value]),
-            np.array([left.slope, -right.slope]),
-            np.array([left.curvature, right.curvature]),
-            np.array([left.rise, left.fall]),
-        )
-        cubic = (cubic_bound < bound) | np.isnan(bound)
-        return np.where(cubic, cubic_bound, bound), np.where(cubic, cubic_at, at)
+        return bound_between(left, right, ends, units)
 
     def beyond(self, last: Sums, beta: Floats, problems: Ints) -> Floats:
         """Bound the kernel beyond the last points; see `Kernel`."""
         return last.l1 + last.error - self.limits.l2_floor[problems]
-
-
-def _widened(sums: Sums, unit: Floats, direction: int) -> Sums:
-    """Return the sums that make the bound as high as the errors allow, in another unit.
-
-    `direction` is 1 at the left end of an interval and -1 at the right end.
-    """
-    error = sums.error
-    return sums._replace(
-        l1=sums.l1 + error,
-        l2=sums.l2 - error,
-        dl1=(sums.dl1 + direction * error) * unit,
-        dl2=(sums.dl2 - direction * error) * unit,
-        curvature=(sums.curvature + error) * unit**2,
-        rise=sums.rise * unit**3,
-        fall=sums.fall * unit**3,
-    )
 
 
 class _Moments(NamedTuple):
@@ -249,13 +188,3 @@ def third_derivatives(at: _Moments) -> tuple[torch.Tensor, torch.Tensor]:
 def lowest_peak(dtype: torch.dtype) -> float:
     """Return what a pair's term is cut off at, so that sums over pairs stay finite."""
     return torch.finfo(dtype).min / 1e8
-
-
-def _chord_minus_tangents(left: Sums, right: Sums) -> tuple[Floats, Floats]:
-    """Bound the kernel on an interval of length 1; return where the bound is attained, too."""
-    # The bound is largest where the tangents of L2 meet, or at an end.
-    meeting = (right.l2 - right.dl2 - left.l2) / (left.dl2 - right.dl2)
-    meeting = np.where(np.isfinite(meeting), np.clip(meeting, 0, 1), 0.5)
-    t = np.array([meeting, np.zeros_like(meeting), np.ones_like(meeting)])
-    tangents = np.maximum(left.l2 + left.dl2 * t, right.l2 - right.dl2 * (1 - t))
-    return (left.l1 + (right.l1 - left.l1) * t - tangents).max(0), meeting

@@ -18,21 +18,16 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from pa_select.agreement.pairs.block import Block
-from pa_select.agreement.solver.kernel_sums import (
-    MARGIN,
-    Limits,
-    coarse_errors,
-    log_masses_of_top,
-    two_cubics,
-)
-from pa_select.agreement.solver.marginal_sums import (
+from pa_select.agreement.kernels.kernel_sums import MARGIN, coarse_errors, log_masses_of_top
+from pa_select.agreement.kernels.marginal_sums import (
     MarginalPasses,
     ModelMeans,
     ModelRuns,
     log_marginal_priors,
     marginal_kernel,
 )
+from pa_select.agreement.pairs.block import Block
+from pa_select.solver.bounds import Limits, two_cubics
 from pa_select.utils.typing import Floats, Ints
 
 # Speed only: this many means (runs times classes) are held at once.

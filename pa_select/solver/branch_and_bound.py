@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from pa_select.agreement.solver.kernel_sums import Limits, coarse_betas
+from pa_select.solver.bounds import Limits, coarse_betas
 from pa_select.utils.typing import Floats, Ints, Mask
 
 #: Part of the result: the search ends after this many evaluations of one problem.

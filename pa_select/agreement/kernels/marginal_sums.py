@@ -18,15 +18,15 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from pa_select.agreement.pairs.block import Block
-from pa_select.agreement.pairs.paired_scores import PairedScores
-from pa_select.agreement.solver.kernel_sums import (
+from pa_select.agreement.kernels.kernel_sums import (
     LARGEST_CUBED,
     LOWEST_EXPONENT,
     log_masses,
     mean_terms,
     pair_terms,
 )
+from pa_select.agreement.pairs.block import Block
+from pa_select.agreement.pairs.paired_scores import PairedScores
 from pa_select.utils.typing import Floats, Ints
 
 Masses = Callable[[PairedScores, Floats, Ints], tuple[Floats, Floats]]
