@@ -119,6 +119,9 @@ figures: $(VENV)/.docs $(VENV)-tools/.installed ## the tables in docs/figures of
 		--coverage docs/figures/new_site_tables.csv --choices docs/figures/new_site_choices.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/studies/study_committee.py --seeds 4 \
 		--memory build/committee --table docs/figures/committee.csv
+	OMP_NUM_THREADS=1 $(BIN)/python examples/studies/study_usual_tables.py --seeds 2 \
+		--memory build/usual_tables --table docs/figures/usual_tables.csv \
+		--dissent docs/figures/usual_tables_dissent.csv --price docs/figures/usual_tables_price.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/studies/study_few_labels.py \
 		--table docs/figures/few_labels.csv --settings docs/figures/few_labels_settings.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/studies/study_first_page.py \

@@ -69,7 +69,7 @@ class PACommittee(SavedWithVersions, CallbackSupport, MetaEstimatorMixin, BaseEs
     A search chooses one candidate, although its rows can seldom tell the best ones apart. The
     committee keeps them all, with the posterior over the candidates as weights
     (`candidate_posterior`). Classifiers vote by their class probabilities, regressors by their
-    predictions.
+    predictions. A prediction takes as long as those of all members.
 
     Parameters
     ----------
@@ -79,8 +79,7 @@ class PACommittee(SavedWithVersions, CallbackSupport, MetaEstimatorMixin, BaseEs
         of `from_models`, and in ``PASearchCV(refit=PACommittee(...))``.
     members : {"refit", "folds"}, default="refit"
         "refit": one model of each remaining candidate, fitted to all rows. "folds": its models of
-        all splits. Take "folds" for nets: what a net learns depends on its start, and the mean
-        over several fits depends less on it.
+        all splits, for nets and trees, which another start or a few other rows change much.
     min_weight : float, default=0.1
         Candidates are left out if their weight is less than this share of the largest weight.
     metric : str, default=None
@@ -103,9 +102,8 @@ class PACommittee(SavedWithVersions, CallbackSupport, MetaEstimatorMixin, BaseEs
         The candidate of each model, as in ``cv_results_["params"]``, or its place in `models`.
     weights_ : ndarray of shape (n_estimators,)
         The weights of the models, which sum to 1: the posterior of the candidates that remain. Of
-        regressors in a search of scikit-learn, the best candidate has more: all weights are
-        multiplied by 1 - a and it gets a more, where a in [0, 1] minimises the squared error of
-        the out-of-fold predictions.
+        regressors in a search of scikit-learn a part of all weights goes to the best candidate,
+        the part that minimises the squared error of the out-of-fold predictions.
     betas_, biases_ : ndarray of shape (n_estimators,) and (n_estimators, n_classes)
         The inverse temperature and the biases of the classes at which the class scores of each
         model fit its out-of-fold rows best, but no vote is more certain than so many rows can
@@ -116,10 +114,10 @@ class PACommittee(SavedWithVersions, CallbackSupport, MetaEstimatorMixin, BaseEs
     metric_ : str
         The metric that compares the candidates, as in ``mean_test_<metric>``.
     n_fits_ : int
-        Number of fits of members, beside those of the search: one for each, and none of "folds".
-        What the models of the splits predict is seen by the search's scorer. Members are fitted to
-        every split once more if it does not see them: those of a halving search over numbers of
-        rows, and of a search that is not of scikit-learn's kind. With `PASearchCV` "folds" are.
+        Number of fits of members, beside those of the search: one for each, and none of "folds",
+        since the search's scorer sees the models of the splits. Members are fitted to every split
+        once more where it does not: in a halving search over numbers of rows, and in searches that
+        are not of scikit-learn's kind. With `PASearchCV` "folds" are.
     n_features_in_, feature_names_in_
         As in the members.
     warnings_ : list of str
@@ -127,12 +125,7 @@ class PACommittee(SavedWithVersions, CallbackSupport, MetaEstimatorMixin, BaseEs
 
     See Also
     --------
-    candidate_posterior : The weights alone.
     PASearchCV : ``refit="committee"`` has the same committee, with pairs, views and environments.
-
-    Notes
-    -----
-    A prediction takes as long as those of all members.
 
     Examples
     --------
@@ -212,10 +205,8 @@ class PACommittee(SavedWithVersions, CallbackSupport, MetaEstimatorMixin, BaseEs
         makes_committees = hasattr(search, "makes_committees")
         callbacks = Callbacks.of_fit(self, 1 if makes_committees else 2, None)
         callbacks.begin(X, y)
-        if makes_committees:
-            self._fit_by(search, callbacks, X, y, params)
-        else:
-            self._fit_after(search, callbacks, X, y, params)
+        fit = self._fit_by if makes_committees else self._fit_after
+        fit(search, callbacks, X, y, params)
         self.search_ = search
         callbacks.end(X, y)
         return self
@@ -248,8 +239,7 @@ class PACommittee(SavedWithVersions, CallbackSupport, MetaEstimatorMixin, BaseEs
         # The members are fitted to the same splits, also if the splitter draws them anew.
         search.set_params(cv=splits)
         # With the splits given as a list, nobody would take what only the splitter asks for.
-        elsewhere = {*routed.estimator.fit, *routed.scorer.score}
-        split_alone = routed.splitter.split.keys() - elsewhere
+        split_alone = {*routed.splitter.split} - {*routed.estimator.fit, *routed.scorer.score}
         search_params = {name: x for name, x in params.items() if name not in split_alone}
         with TemporaryDirectory(prefix="pa_select-") as folder:
             kept_in = folder if self.members == "folds" else None
@@ -368,10 +358,9 @@ class PACommittee(SavedWithVersions, CallbackSupport, MetaEstimatorMixin, BaseEs
         models : list or dict of fitted estimators
             Classifiers of scikit-learn, skorch nets or torch modules; or regressors.
         X : array-like of n rows
-            Labelled rows from where the models will be used, at least two, to which no model was
-            fitted. Their order does not matter.
+            Rows from where the models will be used, at least two, to which no model was fitted.
         y : array-like of shape (n,)
-            Their labels.
+            Their labels. The order of the rows does not matter.
         scoring : str or callable, default=None
             The metric that compares the models. None: accuracy, or R2 for regressors.
         min_weight : float, default=0.1
@@ -455,7 +444,6 @@ class PACommittee(SavedWithVersions, CallbackSupport, MetaEstimatorMixin, BaseEs
         -------
         ndarray of shape (n, n_classes)
         """
-        check_is_fitted(self, "estimators_")
         return self._votes(X)
 
     @available_if(_makes_probabilities)  # type: ignore[untyped-decorator]
@@ -485,14 +473,14 @@ class PACommittee(SavedWithVersions, CallbackSupport, MetaEstimatorMixin, BaseEs
         -------
         ndarray of shape (n,) or (n, n_outputs)
         """
-        check_is_fitted(self, "estimators_")
-        if hasattr(self, "classes_"):
-            predicted: Array = self.classes_[self._votes(X).argmax(axis=1)]
-            return predicted
-        members = zip(self.estimators_, self.weights_, strict=True)
-        return sum_of(weight * predicted_by(model, X) for model, weight in members)
+        votes = self._votes(X)
+        return self.classes_[votes.argmax(axis=1)] if hasattr(self, "classes_") else votes
 
-    def _votes(self, X: Rows) -> Floats:
+    def _votes(self, X: Rows) -> Any:
+        check_is_fitted(self, "estimators_")
+        if not hasattr(self, "classes_"):
+            of_numbers = zip(self.estimators_, self.weights_, strict=True)
+            return sum_of(weight * predicted_by(model, X) for model, weight in of_numbers)
         members = zip(self.estimators_, self.weights_, self.betas_, self.biases_, strict=True)
         return sum_of(
             weight * vote(model, X, beta, bias, self.classes_)
@@ -576,7 +564,6 @@ class PACommittee(SavedWithVersions, CallbackSupport, MetaEstimatorMixin, BaseEs
 
 def _checked_search(search: Any, metric: str | None) -> Any:
     """Return a clone of a search; refuse what is none, or has another kind of estimator."""
-    # What is asked of a search; its class may be anybody's.
     if not all(hasattr(search, name) for name in ("estimator", "cv", "refit")):
         raise TypeError(
             f"search: expected a search such as GridSearchCV(estimator, grid), got {search!r}."
@@ -588,5 +575,4 @@ def _checked_search(search: Any, metric: str | None) -> Any:
         )
     check_metric(metric, getattr(search, "scoring", None))
     warn_of_trained_module(search.estimator)
-    # Cloned, so that the search that was given stays as it is.
     return clone(search)
