@@ -15,6 +15,7 @@ from pa_select.model_selection.data import SAMPLE_X, Given, n_disjoint
 from pa_select.model_selection.rules import new_site_columns
 from pa_select.model_selection.work import Outcome, chance_scores
 from pa_select.scores.precomputed import RecordedRegressor, Stacks, row_numbers
+from pa_select.utils.arrays import distinct_rows
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Floats, Ints, Prior
 
@@ -153,7 +154,7 @@ def _environment_columns(
     columns[f"se_test_{label}"] = error
     columns[f"worst_environment_{metric}"] = np.array(distinct, dtype=object)[worst]
     if comparison.holds_out:
-        tested = names[np.unique(np.concatenate(tests))]
+        tested = names[distinct_rows(np.concatenate(tests))]
         sizes = np.array([np.count_nonzero(tested == name) for name in distinct], dtype=np.float64)
         columns |= new_site_columns(metric, means, sizes, of_regressors=False)
     return columns

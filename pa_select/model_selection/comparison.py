@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import cached_property
-from itertools import combinations
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from pa_select.model_selection.data import (
 from pa_select.model_selection.rules import split_scores_of
 from pa_select.pairing import pair_environments
 from pa_select.scores.candidate_posterior import halves_of, scores_of_halves, scores_of_pairs
+from pa_select.utils.arrays import distinct_rows
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Array, Floats, Ints
 
@@ -112,7 +112,7 @@ class Comparison:
             parts.setdefault((block.split_b, block.sample_b), []).append(block.rows_b)
         rows: list[dict[int, Ints]] = [{} for _ in self.splits]
         for split, sample in sorted(parts):
-            rows[split][sample] = np.unique(np.concatenate(parts[split, sample]))
+            rows[split][sample] = distinct_rows(np.concatenate(parts[split, sample]))
         return rows
 
     def tasks(self, given: Given) -> list[Task]:
@@ -200,12 +200,14 @@ def _of_folds(given: Given, splits: list[Split], pairing: str) -> Comparison:
     """Compare two models, neither of which has seen the row that they score."""
     pairs = []
     if pairing == "repeated":
-        every_two = combinations(enumerate(splits), 2)
-        for (split_a, (train_a, test_a)), (split_b, (train_b, test_b)) in every_two:
-            rows = np.intersect1d(test_a, test_b)
-            # Two fits to the same rows may be one model, which always agrees with itself.
-            if len(rows) and not np.array_equal(np.sort(train_a), np.sort(train_b)):
-                pairs.append(PairsOfModels(split_a, rows, split_b, rows))
+        count = partial(np.bincount, minlength=len(given.y))
+        for split_a, (train_a, test_a) in enumerate(splits):
+            trained, tested = count(train_a), count(test_a) > 0
+            for split_b, (train_b, test_b) in enumerate(splits[split_a + 1 :], split_a + 1):
+                rows = distinct_rows(test_b[tested[test_b]])
+                # Two fits to the same rows may be one model, which always agrees with itself.
+                if len(rows) and not np.array_equal(trained, count(train_b)):
+                    pairs.append(PairsOfModels(split_a, rows, split_b, rows))
         if pairs:
             return Comparison(pairing, splits, pairs)
         warn_caller(

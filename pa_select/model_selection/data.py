@@ -21,6 +21,7 @@ from sklearn.model_selection import (
 )
 from sklearn.utils.metadata_routing import get_routing_for_object
 
+from pa_select.utils.arrays import distinct_rows
 from pa_select.utils.sklearn_private import _MultimetricScorer
 from pa_select.utils.typing import (
     Array,
@@ -275,4 +276,4 @@ def positions(rows: Sequence[int] | HasArray) -> Ints:
 def n_disjoint(splits: Sequence[Split]) -> float:
     """Return the effective number of disjoint test sets: as if each row was tested once."""
     tested = np.concatenate([test for _, test in splits])
-    return len(splits) * len(np.unique(tested)) / len(tested)
+    return len(splits) * len(distinct_rows(tested)) / len(tested)

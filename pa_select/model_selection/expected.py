@@ -28,6 +28,7 @@ from pa_select.scores.precomputed import (
     response_methods,
     row_numbers,
 )
+from pa_select.utils.arrays import distinct_rows
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Array, Floats, Ints, Mask, Scorer
 
@@ -221,9 +222,7 @@ class Expected:
 
         if chosen in self.candidates:
             lapses = self.engine.lapses(int(np.searchsorted(self.candidates, chosen)))
-            for message in doubt_of_lapses(
-                lapses, len(np.unique(self.engine.labelled.tested)), "X"
-            ):
+            for message in doubt_of_lapses(lapses, self.engine.labelled.n, "X"):
                 warn_caller(message)
         methods = map(response_methods, self.given.scorers.values())
         disagreement = self.columns["disagreement"]
@@ -322,7 +321,7 @@ def expected_at_sites(
     from pa_select.two_sites.regression import Regression
     from pa_select.two_sites.score_of_units import LabelledRows
 
-    rows = [np.unique(test) for _, test in comparison.splits]
+    rows = [distinct_rows(test) for _, test in comparison.splits]
     #: The labelled rows, on which each split's model is scored.
     labelled = LabelledRows(given.y, rows, given.groups, given.weight)
     lowest = float(given.y[labelled.tested].min()) if given.of_regressors else 0.0

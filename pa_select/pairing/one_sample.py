@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils import _safe_indexing, check_random_state
 
+from pa_select.utils.arrays import distinct_rows
 from pa_select.utils.typing import Array, Index, Labels, RandomState, Rows
 
 
@@ -202,7 +203,7 @@ def check_rows(pairs: object, lengths: tuple[int, int], samples: tuple[str, str]
         if not fits or ((part < 0) | (part >= n)).any():
             raise ValueError(f"pairing: expected row numbers of {sample}, 0 to {n - 1}.")
     a, b = (part.astype(np.intp) for part in rows)
-    return Pairs(a, b, sum(lengths) - len(np.unique(a)) - len(np.unique(b)))
+    return Pairs(a, b, sum(lengths) - len(distinct_rows(a)) - len(distinct_rows(b)))
 
 
 def in_words(*parts: tuple[int, str, str]) -> str:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import _num_samples
 
 from pa_select.pairing.one_sample import Pairs, in_words, pair_environments
 from pa_select.scores.features import features_of
-from pa_select.utils.arrays import check_column
+from pa_select.utils.arrays import check_column, distinct_rows
 from pa_select.utils.messages import optional_import
 from pa_select.utils.typing import Array, Floats, Index, Labels, RandomState, Rows
 
@@ -47,7 +47,7 @@ class _Pairing(BaseEstimator, ABC):
         """
         n = _num_samples(X_a), _num_samples(X_b)
         a, b, alone = self._pair(X_a, X_b, y_a, y_b)
-        used = len(np.unique(a)), len(np.unique(b))
+        used = len(distinct_rows(a)), len(distinct_rows(b))
         return Pairs(
             a.astype(np.intp),
             b.astype(np.intp),

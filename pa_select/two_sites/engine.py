@@ -21,6 +21,7 @@ from pa_select.two_sites.score_of_units import (
     scored_rows,
     widening,
 )
+from pa_select.utils.arrays import distinct_rows
 from pa_select.utils.typing import Array, Floats, Ints, Mask, Scorer
 
 if TYPE_CHECKING:
@@ -238,7 +239,8 @@ class Engine:
         """Return the labelled rows whose label has no score of a model, -inf."""
         tested = self.labelled.tested
         found = self.task.lapses(self.models.outputs(model, LABELLED), self.labelled.y[tested])
-        return np.unique(tested[found])
+        lapses: Ints = distinct_rows(tested[found])
+        return lapses
 
     def _calibrated(self, outputs: Outputs) -> Calibration:
         tested, weight = self.labelled.tested, self.labelled.weight

@@ -38,6 +38,8 @@ _IF_OTHER_COLUMNS = (
 )
 # Up to this share of objects may be among the labelled rows by chance.
 _KNOWN = 0.05
+# So many numbers of labelled rows are looked at at once.
+_AT_ONCE = 2**20
 # Up to this share of the different rows may be there several times.
 _REPEATED = 0.1
 
@@ -233,18 +235,50 @@ def warn_of_known_rows(X_a: Rows, X: Rows, name: str) -> None:
 
     Rows that are not numbers are not looked at, nor are tables whose rows often repeat.
     """
-    some, known = _numbers(X_a), _numbers(X)
-    if some is None or known is None or some.shape[1] != known.shape[1]:
+    some = _numbers(X_a)
+    if some is None:
         return
-    seen = set(map(bytes, known + 0.0))  # 0.0 and -0.0 are the same number
-    n_found = sum(row in seen for row in map(bytes, some + 0.0))
-    often_repeat = len(seen) <= (1 - _KNOWN) * len(known)
-    if n_found > _KNOWN * len(some) and not often_repeat:
+    some, weights = np.nan_to_num(some), np.random.default_rng(0).normal(size=(some.shape[1], 1))
+    shadows, known = (_shadows(rows, weights) for rows in (some, X))
+    if shadows is None or known is None:
+        return
+    order = np.argsort(known, kind="stable")
+    known = known[order]
+    room = _ROUNDING * np.abs(some) @ np.abs(weights)[:, 0]
+    first = np.searchsorted(known, shadows - room)
+    end = np.searchsorted(known, shadows + room, side="right")
+    near = np.flatnonzero(first < end)
+    if len(near) <= _KNOWN * len(some):
+        return
+    # Only rows that look equal are compared.
+    found = _numbers(_safe_indexing(X, order[first[near]]))
+    n_found = 0
+    if found is not None:
+        n_found = int((np.nan_to_num(found) == some[near]).all(axis=1).sum())
+    n_different = 1 + np.count_nonzero(np.diff(known) > room.max())
+    if n_found > _KNOWN * len(some) and n_different > (1 - _KNOWN) * len(known):
         warn_caller(
             f"{name}: expected objects that are not among the rows of X, got {n_found} of "
             f"{len(some)} that are. Candidates are surer of rows that they were fitted to, so the "
             "expected scores are too high."
         )
+
+
+def _shadows(rows: Any, weights: Floats) -> Floats | None:
+    """Return a number for each row, which equal rows share but for rounding; None: no numbers."""
+    if issparse(rows):
+        return np.asarray(rows @ weights)[:, 0] if rows.shape[1] == len(weights) else None
+    step, found = max(_AT_ONCE // len(weights), 1), []
+    for start in range(0, _num_samples(rows), step):
+        # The parts of a Dataset or a SliceDict are read together.
+        whole = isinstance(rows, Mapping) or not hasattr(rows, "shape")
+        part = _numbers(rows if whole else _safe_indexing(rows, slice(start, start + step)))
+        if part is None or part.shape[1] != len(weights):
+            return None
+        found.append((np.nan_to_num(part) @ weights)[:, 0])
+        if whole:
+            break
+    return np.concatenate(found) if found else None
 
 
 def _numbers(rows: Any) -> Floats | None:

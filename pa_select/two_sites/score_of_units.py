@@ -12,6 +12,7 @@ from scipy.stats import beta
 from sklearn.base import is_classifier
 
 from pa_select.scores.precomputed import content_order, joined, row_numbers
+from pa_select.utils.arrays import distinct_rows
 from pa_select.utils.p_values import LEVEL_TOLD_APART
 from pa_select.utils.sklearn_private import _PassthroughScorer
 from pa_select.utils.typing import Array, Floats, Ints, Mask, Scorer
@@ -49,17 +50,18 @@ class LabelledRows(NamedTuple):
     @property
     def n(self) -> int:
         """The number of different rows that are scored."""
-        return len(np.unique(self.tested))
+        return len(distinct_rows(self.tested))
 
     @property
     def units(self) -> Ints:
         """For each scored row the position of its number among those of all different rows."""
-        return np.unique(self.tested, return_inverse=True)[1]
+        units: Ints = distinct_rows(self.tested, return_inverse=True)[1]
+        return units
 
     @property
     def groups_of_units(self) -> Array | None:
         """The groups of the different rows; None if there are no groups."""
-        return None if self.groups is None else self.groups[np.unique(self.tested)]
+        return None if self.groups is None else self.groups[distinct_rows(self.tested)]
 
     @property
     def weight_of_rows(self) -> Floats | None:

@@ -262,6 +262,14 @@ def is_slice_dataset(rows: object) -> bool:
     return is_instance(rows, "skorch.helper", "SliceDataset")
 
 
+def distinct_rows(rows: Ints, return_inverse: bool = False) -> Any:
+    """Return the different row numbers, sorted, as np.unique does; row numbers need no sort."""
+    there = np.zeros(int(rows.max(initial=-1)) + 1, dtype=bool)
+    there[rows] = True
+    distinct = np.flatnonzero(there)
+    return (distinct, np.cumsum(there)[rows] - 1) if return_inverse else distinct
+
+
 def shape_of(rows: Any) -> tuple[int, ...] | None:
     """Return the shape of rows, if they have one.
 

@@ -1,11 +1,14 @@
 """Searches with objects measured twice: against refitting by hand, and bad input."""
 
+import tracemalloc
 import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 from helpers.calibration import calibration, error_of_change
+from scipy.sparse import csr_matrix
+from scipy.sparse import random as random_sparse
 from scipy.stats import norm
 from sklearn.datasets import make_classification
 from sklearn.dummy import DummyClassifier
@@ -344,8 +347,26 @@ def test_tables_whose_rows_repeat_may_have_the_pairs_rows_too():
         warnings.simplefilter("error")
         warn_of_known_rows(a, X, "paired[0]")
     known = rng.normal(size=(200, 3))
-    with pytest.warns(UserWarning, match="got 6 of 60 that are"):
-        warn_of_known_rows(np.r_[known[:6], a[6:]], known, "paired[0]")
+    some = np.r_[known[:6], a[6:]]
+    zeros = known * [1, 1, 0]  # 0 and -0 are the same number
+    for rows, among in [
+        (some, known),
+        (csr_matrix(some), csr_matrix(known)),
+        (pd.DataFrame(some), pd.DataFrame(known)),
+        (np.r_[zeros[:6], a[6:]], zeros * [1, 1, -1]),
+        (np.where(some == some[0, 0], np.nan, some), np.where(known == some[0, 0], np.nan, known)),
+    ]:
+        with pytest.warns(UserWarning, match="got 6 of 60 that are"):
+            warn_of_known_rows(rows, among, "paired[0]")
+
+
+def test_many_sparse_rows_are_not_read_into_memory_at_once():
+    X = random_sparse(100_000, 400, density=0.005, format="csr", random_state=0)
+    tracemalloc.start()
+    warn_of_known_rows(X[:100] * 2, X, "paired[0]")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 20e6  # dense rows have 320 MB
 
 
 def test_rows_of_one_group_count_once_in_the_interval():

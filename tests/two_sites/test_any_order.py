@@ -9,6 +9,7 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from pa_select import PASearchCV, expected_score
+from pa_select.scores import calibration
 from pa_select.scores.calibration import beta_and_bias
 from pa_select.scores.precomputed import RecordedClassifier
 from pa_select.two_sites import trained
@@ -87,6 +88,26 @@ def test_rows_in_any_order_have_one_calibration(seed):
     again = beta_and_bias(scores[order], y[order])
     assert again[0] == pytest.approx(beta, rel=EXACT)
     np.testing.assert_allclose(again[1], bias, rtol=EXACT, atol=EXACT)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_many_rows_have_the_calibration_that_they_have_without_a_start_from_some(
+    monkeypatch, weighted
+):
+    rng = np.random.default_rng(0)
+    y = np.sort(rng.choice(3, 3000, p=[0.7, 0.2, 0.1]))  # in the order of the classes
+    scores = 2 * np.eye(3)[y] + rng.normal(size=(3000, 3)) + [3, 0, 0]
+    weight = rng.integers(0, 3, 3000) * 1.0 if weighted else None
+    found = beta_and_bias(scores, y, weight)
+    for most in (100, 2999):
+        monkeypatch.setattr(calibration, "_MANY", most)
+        again = beta_and_bias(scores, y, weight)
+        assert again[0] == pytest.approx(found[0], rel=EXACT)
+        np.testing.assert_allclose(again[1], found[1], rtol=EXACT, atol=EXACT)
+    # Those that are taken have no error, and one that is not taken has one.
+    sure = 5 * np.eye(3)[y]
+    sure[1] = [0, 5, 0]
+    assert 0 < beta_and_bias(sure, y)[0] < np.inf
 
 
 SITES = {
