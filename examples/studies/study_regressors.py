@@ -17,7 +17,7 @@ The second table is of trained models and `expected_score`: the candidates are f
 the labelled objects, and the other half is left to judge them. By default the most accurate ones
 stand in for the labels, with ``reference="self"`` each candidate itself.
 
-``--table FILE`` and ``--trained FILE`` write the tables that docs/regressors.rst shows.
+``--table FILE`` and ``--trained FILE`` write the tables that docs/paired.rst quotes.
 """
 
 import argparse

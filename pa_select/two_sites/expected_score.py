@@ -119,10 +119,10 @@ def expected_score(
     pair_groups : array-like of shape (n,), default=None
         The object of each pair, if objects have several, such as the image of each pixel. Standard
         error and interval then are those of objects, with Student's t for few of them, and hold
-        less often for losses (:doc:`/paired`). None: every pair is an object of its own. Then
-        equal rows of X_a are refused if they are those of more than a tenth of the objects, but
-        for tables of few discrete values, in which half of the columns tell fewer rows apart than
-        all columns do. Class scores may be equal.
+        less often for losses (:doc:`/pairs_measured`). None: every pair is an object of its own.
+        Then equal rows of X_a are refused if they are those of more than a tenth of the objects,
+        but for tables of few discrete values, in which half of the columns tell fewer rows apart
+        than all columns do. Class scores may be equal.
 
     Returns
     -------
@@ -224,8 +224,7 @@ def expected_score(
     >>> found.validation_score - truth > 0.1
     True
 
-    :doc:`/paired` judges a new version of a model by class scores, and :doc:`/regressors` has
-    regressors.
+    :doc:`/paired` judges a new version of a model by class scores, and has regressors.
     """
     if estimators is None:
         given = X_a, X_b, X_val, y_val

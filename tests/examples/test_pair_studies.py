@@ -262,3 +262,20 @@ def test_the_short_table_of_the_page_of_pairs_is_that_of_its_files():
         adapted = values[f"with adapter: {rules[0]}"]
         line = page[page.index(f"   {start}") :].split("\n")[0]
         assert line.endswith(f", {expected}, {adapted}, {labels}")
+
+
+def test_the_short_table_of_regressors_is_that_of_its_file():
+    import pandas as pd
+
+    page = (ROOT / "docs/paired.rst").read_text()
+    table = pd.read_csv(ROOT / "docs/figures/regressors.csv", index_col=[0, 1]).sort_index()
+    for start, rule in (
+        ("cross-validation", "cross-validation"),
+        ("expected score", "expected score"),
+        ("labels of the pairs", "labels of the pairs"),
+        ("cross-validation, always adapted", "with adapter: cross-validation, always adapted"),
+        ("expected score, adapter", "with adapter: expected score"),
+    ):
+        pairs = float("nan") if rule == "cross-validation" else 20
+        values = table.loc[[(rule, pairs)], ["tablets", "tablets without the ends", "corn"]]
+        assert f'\n   "{start}", {", ".join(values.iloc[0])}\n' in page
