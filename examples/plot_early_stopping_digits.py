@@ -11,7 +11,7 @@ epoch with that of epochs that other rules keep:
 - Digits in colour. The hue depends on the digit during training, but not later.
 
 The tables print means and standard errors over the seeds. Those on the pages
-:doc:`/training` and :doc:`/epochs_measured` come from this script with ``--seeds 8`` and
+:doc:`/training` and :doc:`/measured` come from this script with ``--seeds 8`` and
 ``--table``. The run below is a quick one, with two seeds and fewer settings.
 """
 

@@ -121,7 +121,7 @@ plt.show()
 # directions. It repeats all of this without both ends of the spectra, which somebody who looks at
 # the differences would leave out. It also draws ten splits of 80 samples of corn for each
 # ordered pair of three spectrometers: 40 labelled samples, 20 pairs and 20 tests.
-# ``pair_rules.py`` has the rules. The page :doc:`/pairs_measured` has the tables.
+# ``pair_rules.py`` has the rules. The page :doc:`/measured` has the tables.
 WAYS = [
     (name, a, b)
     for name, collection in COLLECTIONS.items()

@@ -7,7 +7,7 @@ moves each image by another distance. For 4, 10 and 30 images this script counts
 expected score plus and minus 1.96 of its standard error holds the truth, and how often the
 interval of the accuracy does, in many draws of made data.
 
-``--table FILE`` writes the table that docs/pairs_measured.rst shows.
+``--table FILE`` writes the table of errors in groups.
 """
 
 import argparse

@@ -7,7 +7,7 @@ stand in for the labels of the pairs. This script repeats ``study_unlabelled_pai
 labelled rows and 40 pairs: what the expected score gains over the choice by
 cross-validated accuracy, and how far it is from the truth.
 
-``--table FILE`` writes the table that docs/pairs_measured.rst shows.
+``--table FILE`` writes the table that docs/measured.md shows.
 """
 
 import argparse

@@ -14,7 +14,7 @@ other half is left. The choice is among all 18 of them, or among three at random
 - *own posterior*: the same with ``reference="self"``, so that nothing is shrunk;
 - *labels of the pairs*: the accuracy on the pairs at the other site, which shows what labels give.
 
-``--table FILE`` writes the table that docs/pairs_measured.rst shows.
+``--table FILE`` writes the table that docs/measured.md shows.
 """
 
 import argparse

@@ -18,7 +18,7 @@ site b, and how well does each number predict the accuracy there? The rules use
   predicts the rows of a;
 - *labels of the pairs*: the accuracy on the rows of b, which shows what labels would give.
 
-The tables of the page docs/pairs_measured.rst come from this script with ``--seeds 5`` and
+The tables of the page docs/measured.md come from this script with ``--seeds 5`` and
 ``--table``.
 """
 

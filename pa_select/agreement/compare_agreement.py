@@ -78,7 +78,7 @@ def compare_agreement(
     small p-value is hardly possible.
 
     In simulations with 20, 50 and 100 pairs, a true null was rejected at the level 0.05 in at
-    most about 5 % of samples, and in many cells in fewer than 3 % (:doc:`/robustness_measured`).
+    most about 5 % of samples, and in many cells in fewer than 3 % (:doc:`/measured`).
 
     References
     ----------

@@ -56,7 +56,7 @@ def confidence_interval(
     estimating the prior is subtracted [2]_.
 
     Nothing is drawn at random. It costs the memory and time of two more solutions with three
-    times the pairs. :doc:`/robustness_measured` has the coverage of these intervals.
+    times the pairs. :doc:`/measured` has the coverage of these intervals.
 
     References
     ----------

@@ -119,7 +119,7 @@ def expected_score(
     pair_groups : array-like of shape (n,), default=None
         The object of each pair, if objects have several, such as the image of each pixel. Standard
         error and interval then are those of objects, with Student's t for few of them, and hold
-        less often for losses (:doc:`/pairs_measured`). None: every pair is an object of its own.
+        less often for losses (:doc:`/measured`). None: every pair is an object of its own.
         Then equal rows of X_a are refused if they are those of more than a tenth of the objects,
         but for tables of few discrete values, in which half of the columns tell fewer rows apart
         than all columns do. Class scores may be equal.

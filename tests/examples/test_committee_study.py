@@ -207,7 +207,7 @@ PAIRS = "part == 'pairs' and where == 'other site' and adapter"
 SEVERAL = ["committee", "greedy selection", "stacking", "all, equal weights"]
 OF_PAIRS = ["committee", "choice by expected score"]
 OF_PAIRS += ["committee, over the choice by expected score"]
-OF_ERRORS = ["committee", "committee, posterior alone", "all, equal weights"]
+OF_ERRORS = ["committee", "all, equal weights"]
 QUOTED = [
     ("60 and 100, 15 data sets; same distribution", SAME, SEVERAL),
     ("the same; noise of half a standard", NOISE, SEVERAL),
@@ -215,16 +215,13 @@ QUOTED = [
     ("the same; a third of the columns lost", in_state("lost columns"), SEVERAL),
     ("8 of the 15; shifts such as", in_state("its own shift"), SEVERAL),
     ("300, or half of a small data set; same", in_state("same distribution", "300"), SEVERAL),
-    ("300, or half; noise", in_state("noise", "300"), SEVERAL),
     ("100, 20 tables; a real", "part == 'environments'", SEVERAL),
     ("rows as measured", f"{PAIRS} == ''", OF_PAIRS),
     ('`adapter="ridge"`', f"{PAIRS} == 'ridge'", OF_PAIRS),
     ("15 data sets, 60 and 100 labelled rows, same d", SAME, ["guarded agreement"]),
-    ("the same | `pa_scorer` alone", SAME, ["pa_scorer alone"]),
-    ("the same, noise in the test rows |", NOISE, ["pa_scorer alone"]),
     *(
         (f"{n}; {where} | -", in_state(where, n, "regressors"), OF_ERRORS)
-        for n in ("60", "100", "300")
+        for n in ("60", "300")
         for where in ("same distribution", "noise")
     ),
 ]
