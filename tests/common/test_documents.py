@@ -14,7 +14,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from sklearn import datasets
-from sklearn.model_selection import GridSearchCV
 
 import pa_select
 from pa_select.model_selection.rules import RULES
@@ -58,64 +57,98 @@ def test_snippets_of_the_readme_run(tmp_path, monkeypatch):
     digits = datasets.load_digits(return_X_y=True)
     fewer = [values[:800] for values in digits]
     names = []
-    for number, code in enumerate(snippets_of_the_readme()):
-        # The first two have figures, which all digits give.
-        given = digits if number < 2 else fewer
+    for code in snippets_of_the_readme():
+        # Those with figures need all digits.
+        given = digits if "# 0." in code and "environments" not in code else fewer
         monkeypatch.setattr(datasets, "load_digits", lambda return_X_y, given=given: given)
         names.append({"__name__": "__main__"})
         exec(compile(code, "README.md", "exec"), names[-1])
-    table, scanners, _, net, logits = names
+    table, scanners, _, labels, net, logits = names
     committee, X, y = (table[name] for name in ("committee", "X", "y"))
-    scores = [model.score(X[100:], y[100:]) for model in (committee, committee.search_)]
-    text = (ROOT / "README.md").read_text()
+    scores = [model.score(X[100:], y[100:]) for model in (committee.search_, committee)]
     # A digit more or less may be right with the arithmetic of another processor.
-    quoted = re.search(r"# ([\d.]+); ([\d.]+) the winner", text).groups()
-    assert scores == pytest.approx([float(number) for number in quoted], abs=0.01)
-    assert scores[0] > scores[1]
-    remain = re.search(r"nats: ([\d.]+) of 7 candidates remain", text)
-    assert committee.posterior_.n_effective == pytest.approx(float(remain[1]), abs=0.1)
-    search, X, y = scanners["search"], scanners["X"], scanners["y"]
-    truth = search.score(0.4 * X[1000:], y[1000:])
-    usual = GridSearchCV(search.estimator, search.param_grid).fit(X[60:1000], y[60:1000])
-    usual = usual.score(0.4 * X[1000:], y[1000:])
-    assert f"# {search.expected_score_:.2f} expected" in text
-    assert f"{truth:.2f} in truth; {usual:.2f} with GridSearchCV's choice" in text
+    assert scores == pytest.approx(quoted(r"# ([\d.]+), ([\d.]+)\n```\n\n`committee"), abs=0.01)
+    assert scores[0] < scores[1]
+    search, usual = scanners["search"], scanners["usual"]
+    dim, y = 0.4 * scanners["X"][1000:], scanners["y"][1000:]
+    found = [search.expected_score_, *search.expected_interval_]
+    assert found == pytest.approx(quoted(r"# ([\d.]+), between ([\d.]+) and ([\d.]+)"), abs=0.01)
+    assert [search.score(dim, y)] == pytest.approx(quoted(r"# ([\d.]+) in truth"), abs=0.01)
+    found = [usual.best_score_, usual.score(dim, y)]
+    assert found == pytest.approx(quoted(r"# ([\d.]+) promised, ([\d.]+) in truth"), abs=0.01)
     assert "at a new site" in (tmp_path / "report.html").read_text().lower()
+    site, rest = labels["site"], (0.4 * labels["X"][500:], labels["y"][500:])
+    found = [site.expected_score_, site.committee_.score(*rest)]
+    assert found == pytest.approx(quoted(r"# ([\d.]+) expected, ([\d.]+) in truth"), abs=0.01)
     # Without a seed a training may run to its end.
     assert 1 <= net["stop"].best_epoch_ <= len(net["net"].history) <= 50
     assert logits["result"].gap < 1e-4
 
 
-def test_draws_of_the_first_page_are_those_of_its_table():
-    text = (ROOT / "README.md").read_text()
+def quoted(pattern):
+    """The numbers of the only place in README that looks like this."""
+    [found] = re.findall(pattern, (ROOT / "README.md").read_text())
+    return [float(x) for x in ([found] if isinstance(found, str) else found)]
+
+
+def test_figures_of_the_readme_are_those_of_its_files():
+    text = " ".join((ROOT / "README.md").read_text().split())
     table = pd.read_csv(ROOT / "docs/figures/first_page.csv").set_index("example")
-    words = {16: "sixteen", 17: "seventeen", 18: "eighteen", 19: "nineteen", 20: "twenty"}
-    committee, scanners, adapted, _ = table.to_dict("records")
-    assert committee["draws"] == scanners["draws"] == adapted["draws"] == 20
-    assert f"In {words[committee['better']]} of twenty draws the committee beat" in " ".join(
-        text.split()
+    committee, votes, scanners, adapted, sites, labels = table.to_dict("records")
+    draws = {one["draws"] for one in (committee, votes, scanners, adapted, labels)}
+    assert draws == {20}
+
+    def percent(share):
+        return f"{100 * share:.1f} %"
+
+    three = percent(committee["usual choice"]), percent(votes["accuracy"])
+    assert f"| {three[0]} | {three[1]} | {percent(committee['accuracy'])}; better than" in text
+    assert f"better than the winner in {committee['better']:.0f} draws" in text
+    for name, ends in {
+        "`GridSearchCV`": ("promised", "usual choice"),
+        "`PASearchCV`": ("expected", "accuracy"),
+    }.items():
+        promised, truth = (percent(scanners[end]) for end in ends)
+        assert f"| {name} | {promised} | {truth} |" in text
+    assert scanners["inside the interval"] == labels["inside the interval"] == 20
+    assert f"{adapted['accuracy']:.0%}" == f"{adapted['usual choice']:.0%}" == "99%"
+    assert "both choices have 99 %" in text
+    assert sites["inside the interval"] == sites["draws"] == 13
+    found = percent(labels["accuracy"]), percent(labels["usual choice"])
+    assert f"the committee was right for {found[0]}, and" in text
+    assert f"thirty labels for {found[1]}." in text
+    usual = pd.read_csv(ROOT / "docs/figures/usual_tables.csv").set_index(
+        ["rows", "rule", "metric"]
     )
-    gain = float(scanners["points gained"].split()[0])
-    assert f"{gain:.1f}" == "3.5"
-    assert f"twenty draws: 3½ points, {words[scanners['better']]} better;" in text
-    assert scanners["inside the interval"] == 20
-    assert f"the {scanners['width in points']:.0f}-point interval held in all" in text
-    assert f"adapted, both have {adapted['accuracy']:.0%}" in text.replace(" %", "%")
-    assert f"{adapted['accuracy']:.2f}" == f"{adapted['usual choice']:.2f}"
+    gains = [
+        abs(float(usual.loc[(200, "committee", metric), "gain"].split()[0]))
+        for metric in ("accuracy", "area under the curve", "log-loss")
+    ]
+    said = (
+        "gained {:.1f} points of accuracy and {:.1f} of the area under the curve, and had {:.0f} %"
+    )
+    assert said.format(*gains) in text
+    epochs = pd.read_csv(ROOT / "docs/figures/early_stopping.csv").set_index("weights kept")
+    old, new = (
+        epochs.loc["best validation accuracy", f"agreement gains, {end}"].split()[0]
+        for end in ("old", "new")
+    )
+    assert f"was {new[1:]} points better on the new scanner" in text
+    assert f"and {old[1:]} worse on the old one" in text
 
 
-def test_the_readme_is_short_and_shows_the_five_ways():
+def test_the_readme_is_short_and_shows_the_six_ways():
     text = (ROOT / "README.md").read_text()
-    assert len(text.split()) <= 600
-    assert len(re.findall(r"\d+\.\d+", text)) <= 12
+    assert len(text.split()) <= 1000
     assert "+-" not in text
     assert not re.search(r"`[\w/]+\.(py|rst|md|csv)`", text)
-    ways = ["PACommittee(", "paired=", "environments=", "PAEarlyStopping(", "posterior_agreement("]
+    ways = ["PACommittee(", "paired=", "environments=", "FewLabels(", "PAEarlyStopping("]
+    ways += ["posterior_agreement("]
     snippets = snippets_of_the_readme()
     assert len(snippets) == len(ways)
     for snippet, way in zip(snippets, ways, strict=True):
         assert way in snippet
-        assert len([line for line in snippet.split("\n") if line]) <= 13
+        assert len([line for line in snippet.split("\n") if line]) <= 12
 
 
 def test_links_of_the_readme_lead_to_what_a_hosting_service_shows():
