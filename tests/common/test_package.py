@@ -94,7 +94,7 @@ def test_every_public_name_is_documented(room, name):
 
 @pytest.mark.parametrize(
     ("room", "kind", "page"),
-    [(shifts, shifts.Shift, "shifts"), (pairing, _Pairing, "environments")],
+    [(shifts, shifts.Shift, "assessment"), (pairing, _Pairing, "environments")],
 )
 def test_every_shift_and_every_pairing_is_in_the_table_of_its_page(room, kind, page):
     text = (ROOT / "docs" / f"{page}.rst").read_text()
