@@ -1,6 +1,7 @@
-"""docs/papers.rst has a row for every number of the papers, and what it names is there."""
+"""docs/papers.rst has every table, figure and equation of the papers; what it names is there."""
 
 import ast
+import csv
 import inspect
 import re
 from importlib import import_module
@@ -21,8 +22,6 @@ API = (DOCS / "api.rst").read_text()
 # The numbers in both documents: "1.1-8" stands for 1.1 to 1.8.
 PAPERS = {
     "The thesis": {
-        "Section": "1.1 1.1.1-2 1.2-3 2.1-3 2.3.1-3 3.1-6 3.6.1-3 4.1-3 5.1-3 6 A.1-2 B.1 B.1.1-2 "
-        "B.2 B.2.1-2 C.1-2 C.2.1-2",
         "Figure": "1.1-8 2.1-2 4.1-17 5.1-2 B.1-15",
         "Table": "4.1-10 5.1-12 B.1-4 C.1-6",
         "Theorem": "2.3.1 3.6.1-5 A.1.1 A.2.1-3 B.1.1",
@@ -31,7 +30,6 @@ PAPERS = {
         "Experiment": "1-4 5a 5b 5c 6-10",
     },
     "The paper": {
-        "Section": "1-3 3.1-2 4 4.1-2 5-6 A A.1-3 B C D E",
         "Figure": "1-13",
         "Table": "1-3",
         "Theorem": "1-3",
@@ -57,22 +55,22 @@ def expected(numbers):
     return found
 
 
-def rows(title):
-    """Return the cells of the rows of all tables of a section, without the tables' heads."""
-    sections = re.split(r"(?m)^(?=[^\n]+\n-{4,}\n)", PAGE)
-    [section] = [text for text in sections if text.startswith(f"{title}\n-")]
-    found = re.findall(r"^   \* - (.*?)(?=^   \* - |^\S|\Z)", section, re.M | re.S)
-    cells = [[" ".join(c.split()) for c in re.split(r"\n     -(?= |\n)", row)] for row in found]
-    return [row for row in cells if row[-1] != "state"]
+def rows():
+    """Return the cells of the table's rows, of which the first ones are of either paper."""
+    [table] = re.findall(r"^\.\. csv-table::\n(?:   :.*\n)+\n((?:   .*\n)+)", PAGE, re.M)
+    lines = table.splitlines(keepends=True)
+    found = csv.reader([line.removeprefix("   ") for line in lines])
+    return [[" ".join(cell.split()) for cell in row] for row in found]
 
 
 def numbers(title, kind):
-    """Return the numbers of a kind in the first column: "Figures 4.7, 4.9 and B.1 to B.5"."""
+    """Return the numbers of a kind in a paper's column: "Figures 4.7, 4.9 and B.1 to B.5"."""
     number = r"(?:[A-E]|\d+)(?:\.\d+)*[abc]?"
     lists = rf"\b{kind.removesuffix('y')}(?:s|y|ies)? ({number}(?:(?:, | and | to ){number})*)\b"
+    column = list(PAPERS).index(title)
     found = set()
-    for row in rows(title):
-        for listed in re.findall(lists, row[0]):
+    for row in rows():
+        for listed in re.findall(lists, row[column]):
             for part in re.split(", | and ", listed):
                 first, _, last = part.partition(" to ")
                 found |= expanded(first, last) if last else {first}
