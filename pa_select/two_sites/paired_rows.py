@@ -238,7 +238,7 @@ def warn_of_known_rows(X_a: Rows, X: Rows, name: str) -> None:
     some = _numbers(X_a)
     if some is None:
         return
-    some, weights = np.nan_to_num(some), np.random.default_rng(0).normal(size=(some.shape[1], 1))
+    some, weights = _finite(some), np.random.default_rng(0).normal(size=(some.shape[1], 1))
     shadows, known = (_shadows(rows, weights) for rows in (some, X))
     if shadows is None or known is None:
         return
@@ -254,7 +254,7 @@ def warn_of_known_rows(X_a: Rows, X: Rows, name: str) -> None:
     found = _numbers(_safe_indexing(X, order[first[near]]))
     n_found = 0
     if found is not None:
-        n_found = int((np.nan_to_num(found) == some[near]).all(axis=1).sum())
+        n_found = int((_finite(found) == some[near]).all(axis=1).sum())
     n_different = 1 + np.count_nonzero(np.diff(known) > room.max())
     if n_found > _KNOWN * len(some) and n_different > (1 - _KNOWN) * len(known):
         warn_caller(
@@ -262,6 +262,11 @@ def warn_of_known_rows(X_a: Rows, X: Rows, name: str) -> None:
             f"{len(some)} that are. Candidates are surer of rows that they were fitted to, so the "
             "expected scores are too high."
         )
+
+
+def _finite(rows: Floats) -> Floats:
+    finite: Floats = np.clip(np.nan_to_num(rows), -_LARGEST, _LARGEST)
+    return finite
 
 
 def _shadows(rows: Any, weights: Floats) -> Floats | None:
@@ -275,7 +280,7 @@ def _shadows(rows: Any, weights: Floats) -> Floats | None:
         part = _numbers(rows if whole else _safe_indexing(rows, slice(start, start + step)))
         if part is None or part.shape[1] != len(weights):
             return None
-        found.append((np.nan_to_num(part) @ weights)[:, 0])
+        found.append((_finite(part) @ weights)[:, 0])
         if whole:
             break
     return np.concatenate(found) if found else None
