@@ -182,7 +182,7 @@ def test_no_model_of_a_split_is_fitted_twice(search, params, members, monkeypatc
     plain = clone(search).fit(noisy, Y, **params)
     assert seen.n_fits_ == (len(seen.estimators_) if members == "refit" else 0)
     assert repr(seen.search_.scorer_) == repr(plain.scorer_)
-    assert vars(seen.search_).keys() == vars(plain).keys()
+    assert vars(seen.search_).keys() - {"_checked_cv_orig"} <= vars(plain).keys()
     for name, values in plain.cv_results_.items():
         if name.startswith(("split", "mean_test", "rank")):
             np.testing.assert_array_equal(seen.search_.cv_results_[name], values)
