@@ -15,7 +15,7 @@ in the term that it adds to the cross entropy of the labels:
 - *three terms*: consistency, certain predictions, and classes that are equally frequent;
 - *agreement*: the posterior agreement of row and view (`AgreementNet`).
 
-The tables of the page :doc:`/few_labels` come from this script with ``--seeds 8`` and ``--table``.
+A table of :doc:`/measured` comes from this script with ``--seeds 8`` and ``--table``.
 """
 
 # %%

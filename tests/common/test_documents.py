@@ -151,13 +151,11 @@ def test_the_readme_is_short_and_shows_the_six_ways():
         assert len([line for line in snippet.split("\n") if line]) <= 12
 
 
-def test_links_of_the_readme_lead_to_what_a_hosting_service_shows():
-    # It shows the sources of reStructuredText pages with raw roles and without included tables.
+def test_links_of_the_readme_lead_to_files():
     links = re.findall(r"\]\(([^)]+)\)", (ROOT / "README.md").read_text())
     inside = [link for link in links if "://" not in link]
     assert inside
     assert [link for link in inside if not (ROOT / link).is_file()] == []
-    assert [link for link in inside if link.endswith(".rst")] == []
 
 
 @pytest.mark.filterwarnings("ignore")  # other packages' own
@@ -211,9 +209,9 @@ def in_markdown(text):
 
 def test_all_files_of_the_page_of_figures_are_there():
     page = (ROOT / "docs/measured.md").read_text()
-    listed = re.findall(r"^- \[(\w+\.csv)\]\(figures/(\w+\.csv)\)", page, re.MULTILINE)
-    assert len(listed) == 40
-    assert all(name == file and (ROOT / "docs/figures" / file).is_file() for name, file in listed)
+    listed = re.findall(r"\]\(figures/(\w+\.csv)\)", page.split("## All files")[1])
+    assert len(listed) == len(set(listed)) == 40
+    assert all((ROOT / "docs/figures" / file).is_file() for file in listed)
 
 
 # A paragraph, by words of it, and the table that all its numbers with a decimal point are from.
@@ -223,7 +221,7 @@ QUOTING = [
     ("docs/training.rst", "On digits of two scanners", "early_stopping.csv"),
     ("docs/theory.rst", "What an optimiser reports", "optimiser.csv"),
     ("docs/theory.rst", "Limit or price?", "richness.csv"),
-    ("docs/comparison.rst", "Guarded agreement, the default with", "many_environments.csv"),
+    ("docs/comparison.rst", "*Many environments.*", "many_environments.csv"),
     ("docs/assessment.rst", "Between models", "distances_under_attack.csv"),
     ("docs/assessment.rst", "Between shifts", "ladder_of_shifts.csv"),
     ("docs/measured.md", "a problem with two maxima", "optimiser_problems.csv"),
@@ -249,7 +247,7 @@ def prose(text):
 
 
 # Sections that quote numbers of elsewhere, too, such as those of the papers' tables.
-MIXED = {"What it costs", "Many environments", "The thesis", "Settings"}
+MIXED = {"What it costs", "The thesis", "Settings"}
 MIXED |= {"Why the kernel is not concave"}
 
 

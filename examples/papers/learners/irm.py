@@ -41,7 +41,9 @@ class IRMNet(ERMNet):
     large batches, or all rows (``batch_size=-1``). With annealing let
     `pa_select.PAEarlyStopping` choose among later epochs (``min_epochs``).
 
-    On the page on few labels `ERMNet` learns a spurious feature, and this net does not.
+    If ``train_risk`` stays near the log of the number of classes, the weight is too large for the
+    data. Do not choose between this net and `ERMNet` by accuracy on rows like the training rows:
+    `ERMNet` wins there.
 
     References
     ----------
