@@ -69,8 +69,8 @@ def compare_agreement(
     Raises
     ------
     TypeError, ValueError
-        If the results differ in the number or the weights of their pairs, or an argument
-        does not fit.
+        If the results differ in the number or the weights of their pairs or in the prior, or an
+        argument does not fit.
 
     Notes
     -----
@@ -110,6 +110,11 @@ def compare_agreement(
             raise ValueError(
                 f"{name}: expected the pairs and weights of result_a, {len(weight)} pairs, got "
                 f"{len(other.terms)} with other weights."
+            )
+        priors = [x.prior.argument for x in (sources[0], sources[-1])]
+        if not np.array_equal(*priors):
+            raise ValueError(
+                f"{name}: expected the prior of result_a, {priors[0]!r}, got {priors[1]!r}."
             )
     normalised = weight / weight.sum()
     objects = None

@@ -205,6 +205,10 @@ def posteriors_at(scores: torch.Tensor, beta: float) -> torch.Tensor:
 
 def source_of(result: PosteriorAgreement, name: str = "result") -> Problem:
     """Return the source of a result, or raise an error that names the argument."""
+    if not hasattr(result, "failure"):
+        raise TypeError(
+            f"{name}: expected a result of posterior_agreement, got {type(result).__name__}."
+        )
     if result.failure is not None:
         raise ValueError(f"{name}: expected an agreement, got a failure: {result.failure}")
     if result.source is None:

@@ -493,7 +493,7 @@ class PACommittee(SavedWithVersions, CallbackSupport, MetaEstimatorMixin, BaseEs
 
         Much dissent is a reason to look at a row: where it is above 0.2, the best candidate alone
         is wrong about twice as often as elsewhere (:doc:`/measured`). To leave some rows to
-        people, take those of the lowest ``predict_proba``, which finds more of the errors.
+        people, take the lowest ``predict_proba(X).max(axis=1)``, which finds more errors.
 
         Parameters
         ----------
@@ -566,7 +566,8 @@ def _checked_search(search: Any, metric: str | None) -> Any:
     """Return a clone of a search; refuse what is none, or has another kind of estimator."""
     if not all(hasattr(search, name) for name in ("estimator", "cv", "refit")):
         raise TypeError(
-            f"search: expected a search such as GridSearchCV(estimator, grid), got {search!r}."
+            "search: expected a search such as GridSearchCV(estimator, grid), got "
+            f"{type(search).__name__}."
         )
     if not (is_classifier(search.estimator) or is_regressor(search.estimator)):
         raise ValueError(

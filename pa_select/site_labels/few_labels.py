@@ -101,6 +101,7 @@ class FewLabels(BaseEstimator):
 
     committee_: PACommittee
     _asked: dict[int, float]
+    _skipped: Ints
 
     def __init__(
         self,
@@ -133,7 +134,8 @@ class FewLabels(BaseEstimator):
             weights = None
             if self.draw == "disagreement" and len(self.rows_) >= _FIRST_ROWS:
                 weights = self.committee_.posterior_.weights
-            self._asked = draw_rows(self._said, self.rows_, n, weights, self._random)
+            seen = np.append(self.rows_, self._skipped)
+            self._asked = draw_rows(self._said, seen, n, weights, self._random)
         return np.array(list(self._asked), dtype=np.int64)
 
     def tell(
@@ -146,7 +148,8 @@ class FewLabels(BaseEstimator):
         rows : array-like of shape (n,)
             All rows that `ask` returned, in any order.
         labels : array-like of shape (n,)
-            Their labels.
+            Their labels. None: nobody can label the row. It is not asked for again, and the models
+            are taken to be as accurate on such rows as on others.
         drawn : {"asked", "random", "chosen"}, default="asked"
             Rows with labels from elsewhere are "random" if all unlabelled rows were equally
             likely. Else they are "chosen" and come first: they help to choose models, and the
@@ -160,10 +163,13 @@ class FewLabels(BaseEstimator):
         ------
         ValueError
             If these are not the rows that `ask` returned, a row has a label, `labels` are not one
-            for each row, or chosen rows come after others.
+            for each row or are words and classes numbers, or chosen rows come after others.
         """
         self._record()
-        numbers = np.asarray(rows).tolist()
+        numbers, skipped = np.asarray(rows).tolist(), list[int]()
+        if isinstance(labels, (list, tuple)) and len(labels) == len(numbers):
+            skipped = [row for row, x in zip(numbers, labels, strict=True) if x is None]
+            labels = [label for label in labels if label is not None]
         free = set(range(self._said.shape[1])) - set(self.rows_.tolist())
         if drawn not in ("asked", "random", "chosen"):
             raise ValueError(f"drawn: expected 'asked', 'random' or 'chosen', got {drawn!r}.")
@@ -183,12 +189,20 @@ class FewLabels(BaseEstimator):
             row: {"random": 1 / (len(free) - i), "chosen": np.nan}[drawn]
             for i, row in enumerate(numbers)
         }
-        given = dict(zip(numbers, check_column(labels, len(numbers), "labels"), strict=True))
+        drawn_with = {row: x for row, x in drawn_with.items() if row not in skipped}
+        numbers = [row for row in numbers if row not in skipped]
+        told = check_column(labels, len(numbers), "labels")
+        given = dict(zip(numbers, told.tolist(), strict=True))
+        known = self._recorded[0].classes.tolist()[0]
+        strange = [x for x in given.values() if isinstance(x, str) != isinstance(known, str)]
+        if strange:
+            raise ValueError(f"labels: expected classes such as {known!r}, got {strange[0]!r}.")
         self._keep(
             np.append(self.rows_, np.array(list(drawn_with), dtype=np.int64)),
             np.array([*self.labels_, *(given[row] for row in drawn_with)]),
             np.append(self._probabilities, list(drawn_with.values())),
         )
+        self._skipped = np.append(self._skipped, np.array(skipped, dtype=np.int64))
         return self
 
     def summary(self) -> Frame:
@@ -218,11 +232,18 @@ class FewLabels(BaseEstimator):
             else RecordedClassifier.of(one, self.X_site, with_probabilities=False)
             for name, one in named.items()
         }
+        kinds = {name: one.classes.dtype.kind in "OUST" for name, one in outputs.items()}
+        if len(set(kinds.values())) > 1:
+            words = next(name for name, are_words in kinds.items() if are_words)
+            raise TypeError(
+                f"models: expected classes of one type, got words by model {words!r} and numbers "
+                "by others; fit all of them to the same labels."
+            )
         self._names, self._random = list(outputs), check_random_state(self.random_state)
         self._said = np.array([one.predicted for one in outputs.values()])
         self.rows_, self.labels_ = np.array([], dtype=np.int64), np.array([], self._said.dtype)
         self._probabilities: Floats = np.array([])  # with which rows were drawn; nan: chosen
-        self._asked = {}
+        self._asked, self._skipped = {}, np.array([], dtype=np.int64)
         # Their decision values are the class scores, whichever method of the model had these.
         self._recorded = [replace(one, methods=METHODS) for one in outputs.values()]
 

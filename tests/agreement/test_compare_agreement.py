@@ -73,6 +73,11 @@ def without_scores(result):
             lambda r: compare_agreement(r, posterior_agreement(*draw(n=20)[1:])),
             "result_b: expected the pairs and weights of result_a, 150 pairs, got 20",
         ),
+        (
+            lambda r: compare_agreement(r, posterior_agreement(*draw()[1:], prior="marginal")),
+            "result_b: expected the prior of result_a, 'uniform', got 'marginal'",
+        ),
+        (lambda r: compare_agreement(0.5, r), "result_a: expected a result .* got float"),
     ],
 )
 def test_bad_input(call, message):

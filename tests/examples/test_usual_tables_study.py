@@ -56,6 +56,7 @@ def test_all_rules_are_measured_and_the_choice_is_the_reference(study, tables, m
 
 
 RULES = {
+    "choice by log-loss": "the choice by log-loss",
     "committee": "`PACommittee`",
     "committee, by log-loss": '`PACommittee`, `scoring="neg_log_loss"`',
     "greedy selection": "greedy selection",

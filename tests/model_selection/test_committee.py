@@ -611,7 +611,7 @@ ONE_SPLIT = PredefinedSplit(np.arange(len(Y)) % 2 - 1)
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        (PACommittee(None), r"search: expected a search such as .* got None"),
+        (PACommittee(None), r"search: expected a search such as .* got NoneType"),
         (PACommittee(grid_search(), members="all"), "members"),
         (PACommittee(PASearchCV(MODEL, GRID), metric="f1"), "metric: .*'score'.*'f1'"),
         (PACommittee(grid_search(), metric="f1"), "metric: .*'score'.*'f1'"),

@@ -334,9 +334,34 @@ def test_labels_are_words_and_one_that_no_model_knows():
     assert "grignolino" in site.committee_.classes_
     fresh = FewLabels(models, X, random_state=0)
     rows = fresh.ask(5)
-    with pytest.raises(ValueError, match="y: expected classes that a model knows, .* got '?0"):
+    with pytest.raises(ValueError, match=r"^labels: expected classes such as 'barbera', got 0\.$"):
         fresh.tell(rows, [0] * 5)
     np.testing.assert_array_equal(fresh.tell(fresh.ask(5), words[Y[rows]]).rows_, rows)
+
+
+def test_rows_that_nobody_can_label_are_left_out_and_not_asked_for_again():
+    site = FewLabels(MODELS, X, random_state=0)
+    rows = site.ask(10)
+    labels = [None if i in (2, 7) else Y[row] for i, row in enumerate(rows)]
+    site.tell(rows, labels)
+    without = np.delete(rows, [2, 7])
+    np.testing.assert_array_equal(site.rows_, without)
+    np.testing.assert_array_equal(site.labels_, Y[without])
+    while len(rows := site.ask(30)):
+        site.tell(rows, Y[rows])
+    assert len(site.rows_) == N - 2
+
+
+def test_words_for_numbers_are_refused():
+    site = FewLabels(MODELS, X, random_state=0)
+    rows = site.ask(5)
+    site.tell(rows, Y[rows])
+    rows = site.ask(5)
+    with pytest.raises(ValueError, match=r"^labels: expected classes such as 0, got 'sick'\.$"):
+        site.tell(rows, ["sick"] * 5)
+    words = make_pipeline(StandardScaler(), GaussianNB()).fit(X, np.array(list("abc"))[Y])
+    with pytest.raises(TypeError, match=r"^models: .* got words by model '1' and numbers"):
+        FewLabels([MODELS[0], words], X).ask(3)
 
 
 def test_regressors_and_wrong_arguments_are_refused():
