@@ -15,7 +15,8 @@ in the term that it adds to the cross entropy of the labels:
 - *three terms*: consistency, certain predictions, and classes that are equally frequent;
 - *agreement*: the posterior agreement of row and view (`AgreementNet`).
 
-The tables of the page :doc:`/epochs_measured` come from this script with ``--seeds 8`` and ``--table``.
+The tables of the page :doc:`/epochs_measured` come from this script with ``--seeds 8`` and
+``--table``.
 """
 
 # %%
