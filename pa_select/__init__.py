@@ -1,5 +1,8 @@
 """Model selection by posterior agreement.
 
+Posterior agreement measures how often two noisy measurements of the same data name the same answer
+(the class of a row, a candidate of a search), compared with chance.
+
 Public names are loaded when they are first used, so that ``import pa_select`` is fast and
 needs neither torch nor skorch. They are listed in ``__init__.pyi``, for type checkers as well.
 """

@@ -360,7 +360,7 @@ def test_words_for_numbers_are_refused():
     with pytest.raises(ValueError, match=r"^labels: expected classes such as 0, got 'sick'\.$"):
         site.tell(rows, ["sick"] * 5)
     words = make_pipeline(StandardScaler(), GaussianNB()).fit(X, np.array(list("abc"))[Y])
-    with pytest.raises(TypeError, match=r"^models: .* got words by model '1' and numbers"):
+    with pytest.raises(TypeError, match=r"^models: .* got words by model 'Pipeline 2' and numbers"):
         FewLabels([MODELS[0], words], X).ask(3)
 
 
