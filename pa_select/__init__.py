@@ -1,7 +1,7 @@
 """Model selection by posterior agreement.
 
-Posterior agreement measures how often two noisy measurements of the same data name the same answer
-(the class of a row, a candidate of a search), compared with chance.
+Posterior agreement measures how often two noisy measurements give the same answer, compared with
+chance: two scans of an object its class, or two test folds the best candidate of a search.
 
 Public names are loaded when they are first used, so that ``import pa_select`` is fast and
 needs neither torch nor skorch. They are listed in ``__init__.pyi``, for type checkers as well.

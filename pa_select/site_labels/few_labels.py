@@ -148,8 +148,8 @@ class FewLabels(BaseEstimator):
         rows : array-like of shape (n,)
             All rows that `ask` returned, in any order.
         labels : array-like of shape (n,)
-            Their labels. None: nobody can label the row. It is not asked for again, and the models
-            are taken to be as accurate on such rows as on others.
+            Their labels. None or nan: nobody can label the row. It is not asked for again. The
+            accuracies are those on rows that can be labelled, too high if hard rows are left out.
         drawn : {"asked", "random", "chosen"}, default="asked"
             Rows with labels from elsewhere are "random" if all unlabelled rows were equally
             likely. Else they are "chosen" and come first: they help to choose models, and the
@@ -167,9 +167,10 @@ class FewLabels(BaseEstimator):
         """
         self._record()
         numbers, skipped = np.asarray(rows).tolist(), list[int]()
-        if isinstance(labels, (list, tuple)) and len(labels) == len(numbers):
-            skipped = [row for row, x in zip(numbers, labels, strict=True) if x is None]
-            labels = [label for label in labels if label is not None]
+        if np.ndim(labels) == 1 and len(labels) == len(numbers):
+            of_row = dict(zip(numbers, list(labels), strict=True))  # type: ignore[arg-type]
+            skipped = [row for row, x in of_row.items() if x is None or x != x]  # noqa: PLR0124
+            labels = [x for row, x in of_row.items() if row not in skipped] if skipped else labels
         free = set(range(self._said.shape[1])) - set(self.rows_.tolist())
         if drawn not in ("asked", "random", "chosen"):
             raise ValueError(f"drawn: expected 'asked', 'random' or 'chosen', got {drawn!r}.")

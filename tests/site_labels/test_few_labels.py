@@ -339,11 +339,12 @@ def test_labels_are_words_and_one_that_no_model_knows():
     np.testing.assert_array_equal(fresh.tell(fresh.ask(5), words[Y[rows]]).rows_, rows)
 
 
-def test_rows_that_nobody_can_label_are_left_out_and_not_asked_for_again():
+@pytest.mark.parametrize("kind", [list, pd.Series, lambda x: np.array(x, dtype=object)])
+def test_rows_that_nobody_can_label_are_left_out_and_not_asked_for_again(kind):
     site = FewLabels(MODELS, X, random_state=0)
     rows = site.ask(10)
     labels = [None if i in (2, 7) else Y[row] for i, row in enumerate(rows)]
-    site.tell(rows, labels)
+    site.tell(rows, kind(labels))
     without = np.delete(rows, [2, 7])
     np.testing.assert_array_equal(site.rows_, without)
     np.testing.assert_array_equal(site.labels_, Y[without])
@@ -360,7 +361,9 @@ def test_words_for_numbers_are_refused():
     with pytest.raises(ValueError, match=r"^labels: expected classes such as 0, got 'sick'\.$"):
         site.tell(rows, ["sick"] * 5)
     words = make_pipeline(StandardScaler(), GaussianNB()).fit(X, np.array(list("abc"))[Y])
-    with pytest.raises(TypeError, match=r"^models: .* got words by model 'Pipeline 2' and numbers"):
+    with pytest.raises(
+        TypeError, match=r"^models: .* got words by model 'Pipeline 2' and numbers"
+    ):
         FewLabels([MODELS[0], words], X).ask(3)
 
 
