@@ -1,8 +1,4 @@
-"""What a search with agreement, pairs or sites costs beside GridSearchCV, where fits are cheap.
-
-The ratios are of CPU time in one run; both searches have the same candidates. The peak of memory
-is what numpy and Python hold beyond the data.
-"""
+"""What a search costs beside GridSearchCV, where fits are cheap: CPU time and peak of memory."""
 
 import time
 import tracemalloc
@@ -19,48 +15,38 @@ from sklearn.neighbors import KNeighborsClassifier
 from pa_select import PACommittee, PASearchCV, pa_scorer
 
 
-def sparse(n):
+def counts(n):
     X = random_sparse(n, 900, density=0.005, format="csr", random_state=0)
     X.data = np.ceil(3 * X.data)
-    pairs = X[:100] * 2, X[:100] * 3
-    return X, (X @ np.random.default_rng(0).normal(size=900) > 0) * 1, {"paired": pairs}
+    return X, (X @ np.random.default_rng(0).normal(size=900) > 0) * 1
 
 
-def normal(n, n_sites=0):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(n, 10))
-    y = (X[:, 0] + rng.normal(size=n) > 0) * 1
-    return X, y, {"environments": np.arange(n) % n_sites} if n_sites else {}
+def normal(n):
+    X, noise = np.split(np.random.default_rng(0).normal(size=(n, 11)), [10], axis=1)
+    return X, (X[:, 0] + noise[:, 0] > 0) * 1
 
 
-def images(n, **given):
-    X, y = load_digits(return_X_y=True)
-    return X[:n], y[:n], given
+def images(n):
+    return tuple(values[:n] for values in load_digits(return_X_y=True))
 
 
-def points(n, kind=None):
-    X, y = make_classification(n, 30, n_informative=8, n_classes=3, random_state=0)
-    if kind == "paired":
-        rows = X[: n // 10]
-        return X[n // 10 :], y[n // 10 :], {"paired": (rows, rows + 0.1)}
-    return X, y, {"environments": np.arange(n) % 4} if kind else {}
+def points(n):
+    return make_classification(n, 30, n_informative=8, n_classes=3, random_state=0)
 
 
 BAYES = GaussianNB(), {"var_smoothing": [1e-9, 1e-3, 0.1]}
 NEIGHBOURS = KNeighborsClassifier(), {"n_neighbors": [3, 9, 21]}
-COUNTS = MultinomialNB(), {"alpha": [0.1, 1, 10]}
-LEAVE_ONE = {"cv": LeaveOneGroupOut()}
-#: What is searched: the model, the data at full size and small, and options of both searches.
+#: The candidates, the data at full size and small, and what `fit` or both searches are given.
 ROWS = {
-    "sparse rows, 100 pairs": (COUNTS, sparse, 200_000, 2000, {}, {}),
-    "100 sites, leave one out": (BAYES, normal, 10_000, 400, {"n_sites": 100}, LEAVE_ONE),
-    "neighbours": (NEIGHBOURS, points, 5000, 300, {}, {}),
-    "neighbours, environments": (NEIGHBOURS, points, 5000, 300, {"kind": "environments"}, {}),
-    "neighbours, pairs": (NEIGHBOURS, points, 5000, 300, {"kind": "paired"}, {}),
-    "naive Bayes, digits": (BAYES, images, 1797, 300, {}, {}),
-    "naive Bayes, a million rows": (BAYES, normal, 1_000_000, 1000, {}, {}),
-    "naive Bayes, digits, pa_scorer": (BAYES, images, 1797, 300, {}, {"scoring": pa_scorer}),
-    "naive Bayes, digits, committee": (BAYES, images, 1797, 300, {}, {}),
+    "sparse rows, 100 pairs": (MultinomialNB(), {"alpha": [0.1, 1, 10]}, counts, 200_000, 2000),
+    "100 sites, leave one out": (*BAYES, normal, 10_000, 400),
+    "neighbours": (*NEIGHBOURS, points, 5000, 300),
+    "neighbours, environments": (*NEIGHBOURS, points, 5000, 300),
+    "neighbours, 100 pairs": (*NEIGHBOURS, points, 5000, 300),
+    "naive Bayes, digits": (*BAYES, images, 1797, 300),
+    "naive Bayes, a million rows": (*BAYES, normal, 1_000_000, 1000),
+    "naive Bayes, digits, pa_scorer": (*BAYES, images, 1797, 300),
+    "naive Bayes, digits, committee": (*BAYES, images, 1797, 300),
 }
 
 
@@ -68,15 +54,19 @@ ROWS = {
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ROWS)
 def test_beside_grid_search(name, benchmark, figures, one_thread):
-    (model, grid), data, full, small, options, both = ROWS[name]
-    X, y, given = data(full if benchmark.enabled else small, **options)
-    plain = GridSearchCV(model, grid, **both)
-    groups = {"groups": given["environments"]} if both is LEAVE_ONE else {}
-    ours = PASearchCV(model, grid, **both)
+    model, grid, data, full, small = ROWS[name]
+    X, y = data(full if benchmark.enabled else small)
+    given, groups, cv = {}, {}, LeaveOneGroupOut() if "sites" in name else None
+    plain, ours = GridSearchCV(model, grid, cv=cv), PASearchCV(model, grid, cv=cv)
+    if "pairs" in name:
+        given, X, y = {"paired": (X[:100] * 2, X[:100] * 3)}, X[100:], y[100:]
+    if "sites" in name or "environments" in name:
+        given = {"environments": np.arange(len(y)) % (100 if cv else 4)}
+        groups = {"groups": given["environments"]} if cv else {}
     if "committee" in name:
         ours = PACommittee(plain)
-    elif "scoring" in both:
-        ours, plain = plain, GridSearchCV(model, grid)
+    if "scorer" in name:
+        ours = clone(plain).set_params(scoring=pa_scorer)
 
     def seconds(search, arguments):
         start = time.process_time()
