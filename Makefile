@@ -127,7 +127,7 @@ figures: $(VENV)/.docs $(VENV)-tools/.installed ## the tables in docs/figures of
 	OMP_NUM_THREADS=1 $(BIN)/python examples/studies/study_first_page.py \
 		--table docs/figures/first_page.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/studies/study_reliability.py \
-		--table docs/figures/reliability.csv
+		--table docs/figures/reliability.csv --page docs/figures/reliability_page.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/studies/study_groups.py --table docs/figures/groups.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/studies/study_stability.py \
 		--table docs/figures/stability.csv

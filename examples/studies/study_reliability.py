@@ -69,6 +69,8 @@ METRICS = [
 ]
 OF_TWO_CLASSES = ("average_precision", "neg_brier_score")
 OF_PROBABILITIES = ("neg_log_loss", "neg_brier_score", "roc_auc_ovr")
+# The metrics that the page shows.
+SHOWN = ["accuracy", "balanced_accuracy", "roc_auc_ovr", "average_precision"]
 
 
 def draw(shares, seed, n):
@@ -149,9 +151,14 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Reliability of calibrated posteriors")
     parser.add_argument("--draws", type=int, default=10)
     parser.add_argument("--table", metavar="FILE", help="write the table there")
+    parser.add_argument(
+        "--page", metavar="FILE", help="write the columns of docs/paired.rst there"
+    )
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # nets that have not converged, classes without a row
     table = in_points(table_of(options.draws))
     print(table.to_string())
     if options.table:
         table.to_csv(options.table)
+    if options.page:
+        table[SHOWN].to_csv(options.page)
