@@ -1,4 +1,4 @@
-r"""The kernel with a fixed prior: its sums over pairs; bounds.py bounds it on intervals.
+r"""The kernel with a fixed prior: its sums over pairs.  solver/bounds.py bounds it on intervals.
 
 The kernel :math:`k = L_1 - L_2` is a difference of two convex functions of the inverse
 temperature.  Its bound on an interval is the smaller of *chord minus tangents*, whose error is of
@@ -72,11 +72,7 @@ class FixedPrior:
             fall=sums.fall * MARGIN + of_cubes,
         )
 
-    def bound(
-        self, left: Sums, right: Sums, ends: tuple[Floats, Floats], units: tuple[Floats, Floats]
-    ) -> tuple[Floats, Floats]:
-        """Bound the kernel on intervals; see `Kernel`."""
-        return bound_between(left, right, ends, units)
+    bound = staticmethod(bound_between)
 
     def beyond(self, last: Sums, beta: Floats, problems: Ints) -> Floats:
         """Bound the kernel beyond the last points; see `Kernel`."""
