@@ -6,9 +6,10 @@ import os
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from traceback import format_exc
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 import joblib
@@ -20,6 +21,7 @@ from sklearn.utils.validation import check_memory
 
 from pa_select._version import __version__
 from pa_select.model_selection.data import SAMPLE_X, Extra, Given, Split, Task
+from pa_select.scores.answers import Answers
 from pa_select.scores.class_scores import class_scores, comparable_scores
 from pa_select.scores.precomputed import (
     Predictions,
@@ -50,7 +52,7 @@ class Outcome:
     fit_time: float
     score_time: float
     test_scores: Any
-    #: Scores on the task's extras, each like ``test_scores``.
+    #: Scores on the task's extras, in the order of their samples, each like ``test_scores``.
     extra_scores: list[Any] = field(default_factory=list)
     #: Class scores of each sample, and the classes of their columns.
     matrices: dict[int, Array] | None = None
@@ -148,80 +150,86 @@ def fit_and_score_split(
     candidate: Any = estimator
     if parameters is not None and candidate.set_params(**clone(parameters, safe=False)) is None:
         parameters = None  # set already; scikit-learn would go on with what set_params returns
-    # Private, but what GridSearchCV itself calls: times, failures and messages are the same.
-    result = _fit_and_score(
-        estimator,
-        given.samples[SAMPLE_X],
-        given.y_to_fit,
-        scorer=given.scorer,
-        train=task.train,
-        test=task.test,
-        verbose=verbose,
-        parameters=parameters,
-        fit_params=given.fit_params,
-        score_params=given.score_params,
-        return_times=True,
-        return_estimator=True,
-        split_progress=split_progress,
-        candidate_progress=candidate_progress,
-        error_score=given.error_score,
-        **(callback or {}),
-    )
-    names = "fit_time", "score_time", "test_scores", "fit_error"
-    outcome = Outcome(**{name: result[name] for name in names})
-    if outcome.fit_error is not None:
-        return outcome
-    fitted = result["estimator"]
-    # While the model is at hand: only numbers leave the worker.
-    outcome.extra_scores = [_extra_scores(fitted, extra, task, given) for extra in task.extras]
-    try:
-        matrices, classes = _matrices(fitted, task, given)
-        outcome.predictions = _predictions(fitted, task, given, matrices, classes)
-        outcome.matrices, outcome.classes = matrices, classes
-    except Exception as error:
-        if isinstance(given.error_score, str):  # "raise"
-            raise named_error(error, f"candidate {parameters or {}}") from error
-        outcome.score_error = format_exc()
+    with Answers(partial(_rows_of, task, given)) as answers:
+        # Private, but what GridSearchCV itself calls: times, failures and messages are the same.
+        result = _fit_and_score(
+            estimator,
+            given.samples[SAMPLE_X],
+            given.y_to_fit,
+            scorer=answers.scorer(given.scorer, SAMPLE_X, task.test),
+            train=task.train,
+            test=task.test,
+            verbose=verbose,
+            parameters=parameters,
+            fit_params=given.fit_params,
+            score_params=given.score_params,
+            return_times=True,
+            return_estimator=True,
+            split_progress=split_progress,
+            candidate_progress=candidate_progress,
+            error_score=given.error_score,
+            **(callback or {}),
+        )
+        names = "fit_time", "score_time", "test_scores", "fit_error"
+        outcome = Outcome(**{name: result[name] for name in names})
+        if outcome.fit_error is not None:
+            return outcome
+        fitted = answers.of(result["estimator"])
+        # While the model is at hand: only numbers leave the worker.
+        outcome.matrices, outcome.predictions = {}, {}
+        for sample, rows in task.scored_rows.items():
+            try:
+                if outcome.score_error is None:
+                    _add_outputs(outcome, fitted, sample, rows, answers, task, given)
+            except Exception as error:
+                if isinstance(given.error_score, str):  # "raise"
+                    raise named_error(error, f"candidate {parameters or {}}") from error
+                outcome.score_error = format_exc()
+            outcome.extra_scores += [
+                _extra_score(fitted, extra, answers, given)
+                for extra in task.extras
+                if extra.sample == sample
+            ]
+            answers.forget(sample)
+    if outcome.score_error is not None:
+        outcome.matrices = outcome.predictions = outcome.classes = None
     return outcome
 
 
-def _extra_scores(fitted: Estimator, extra: Extra, task: Task, given: Given) -> Any:
-    if not len(extra.rows):
-        return np.nan
-    rows, labels = _safe_split(
-        fitted, given.samples[extra.sample], given.y, extra.rows, task.train
-    )
-    params = _check_method_params(given.samples[SAMPLE_X], given.score_params, extra.rows)
-    return _score(fitted, rows, labels, given.scorer, params, given.error_score)
+def _rows_of(task: Task, given: Given, fitted: Estimator, sample: int, rows: Ints) -> Rows:
+    rows_and_labels = _safe_split(fitted, given.samples[sample], None, rows, task.train)
+    return cast("Rows", rows_and_labels[0])
 
 
-def _matrices(
-    fitted: Estimator, task: Task, given: Given
-) -> tuple[dict[int, Array], Array | None]:
-    matrices, classes = {}, None
-    for sample, rows in task.scored_rows.items():
-        X, _ = _safe_split(fitted, given.samples[sample], None, rows, task.train)
-        if given.of_regressors:
-            matrices[sample] = RecordedRegressor.of(fitted, X).predicted[:, None]
-            continue
-        matrices[sample], classes = comparable_scores(fitted, X, numbers=rows, labels=given.labels)
-    return matrices, classes
-
-
-def _predictions(
+def _add_outputs(
+    outcome: Outcome,
     fitted: Estimator,
+    sample: int,
+    rows: Ints,
+    answers: Answers,
     task: Task,
     given: Given,
-    matrices: dict[int, Array],
-    classes: Array | None,
-) -> dict[int, Predictions]:
-    recorded = {}
-    for sample in () if given.of_regressors else task.predicted:
-        rows = task.scored_rows[sample]
-        X, _ = _safe_split(fitted, given.samples[sample], None, rows, task.train)
-        options = matrices[sample], classes, task.with_probabilities
-        recorded[sample] = predictions(fitted, X, *options)
-    return recorded
+) -> None:
+    """Add the class scores of a sample, and what else is needed of it."""
+    assert outcome.matrices is not None
+    assert outcome.predictions is not None
+    X = answers.rows(fitted, sample, rows)
+    if given.of_regressors:
+        outcome.matrices[sample] = RecordedRegressor.of(fitted, X).predicted[:, None]
+        return
+    options: dict[str, Any] = {"numbers": rows, "labels": given.labels}
+    outcome.matrices[sample], outcome.classes = comparable_scores(fitted, X, **options)
+    if sample in task.predicted:
+        known = outcome.matrices[sample], outcome.classes, task.with_probabilities
+        outcome.predictions[sample] = predictions(fitted, X, *known)
+
+
+def _extra_score(fitted: Estimator, extra: Extra, answers: Answers, given: Given) -> Any:
+    if not len(extra.rows):
+        return np.nan
+    X = answers.rows(fitted, extra.sample, extra.rows)
+    params = _check_method_params(given.samples[SAMPLE_X], given.score_params, extra.rows)
+    return _score(fitted, X, given.y[extra.rows], given.scorer, params, given.error_score)
 
 
 def chance_scores(splits: Sequence[Split], given: Given) -> list[list[Any]]:

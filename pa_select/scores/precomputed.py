@@ -14,14 +14,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_regr
 from sklearn.metrics import brier_score_loss, log_loss
 from sklearn.utils.metaestimators import available_if
 
+from pa_select.scores.answers import METHODS, Answers
 from pa_select.scores.class_scores import align_classes, class_scores
 from pa_select.utils.arrays import as_matrix, as_numpy, check_values, look_like_probabilities
 from pa_select.utils.estimators import is_instance, named_estimators, unwrapped
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Array, Estimators, Floats, Ints, Predictor, Rows, Scorer
 
-#: What metrics may look at besides the predicted classes.
-METHODS = ("decision_function", "predict_proba")
 # Means of a loss of each row, which are defined whatever classes the labels have.
 _LOSSES = (log_loss, brier_score_loss)
 # Sums of probabilities in half precision miss 1 by less.
@@ -98,9 +97,12 @@ class RecordedClassifier(ClassifierMixin, _KnownPredictions):
         cls, estimator: Predictor, X: Rows, with_probabilities: bool = True
     ) -> RecordedClassifier:
         """Record what an estimator predicts for X; the columns are its sorted classes."""
-        scores, classes = class_scores(estimator, X)
-        scores, order = np.asarray(as_numpy(scores), dtype=np.float64), np.argsort(classes)
-        known = predictions(estimator, X, scores, classes, with_probabilities)
+        with Answers() as answers:
+            answers.show(X)
+            model = answers.of(estimator)
+            scores, classes = class_scores(model, X)
+            scores, order = np.asarray(as_numpy(scores), dtype=np.float64), np.argsort(classes)
+            known = predictions(model, X, scores, classes, with_probabilities)
         if known.probabilities is not None:
             known = known._replace(probabilities=known.probabilities[:, order])
         *_, final = unwrapped(estimator)

@@ -11,7 +11,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
 from pa_select.model_selection.committee import PACommittee
-from pa_select.scores.precomputed import METHODS, RecordedClassifier
+from pa_select.scores.answers import METHODS
+from pa_select.scores.precomputed import RecordedClassifier
 from pa_select.site_labels.drawn_rows import draw_rows, estimates
 from pa_select.utils.arrays import check_column
 from pa_select.utils.estimators import named_estimators

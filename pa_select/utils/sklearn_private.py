@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -53,6 +54,7 @@ __all__ = [
     "_score",
     "_search_estimator_has",
     "_warn_or_raise_about_fit_failures",
+    "wrapped_scorer",
 ]
 
 SUPPORTS_CALLBACKS = hasattr(BaseSearchCV, "set_callbacks")
@@ -123,22 +125,15 @@ class _Score(float):
     note: Any
 
 
-class _NotingScorer:
-    """A scorer whose scores carry notes; all else is as the scorer has it."""
+class _WrappedScorer:
+    """A scorer in the place of another one; what it is asked about itself, the other one says."""
 
-    def __init__(self, scorer: Any, note: Callable[[Any, Any, Any], Any]) -> None:
+    def __init__(self, scorer: Any, score: Callable[..., Any]) -> None:
         self.__wrapped__ = scorer  # where `inspect.signature` looks for what a scorer takes
-        self.note = note
+        self._instead = score
 
-    def __call__(self, estimator: Any, X: Any, y: Any = None, **params: Any) -> Any:
-        scores = self.__wrapped__(estimator, X, y, **params)
-        name, score = next(iter(scores.items())) if isinstance(scores, dict) else (None, scores)
-        try:
-            carrying = _Score(score)
-            carrying.note = self.note(estimator, X, y)
-        except Exception:  # the search goes on without the note
-            return scores
-        return carrying if name is None else scores | {name: carrying}
+    def __call__(self, estimator: Any, X: Any, *y: Any, **params: Any) -> Any:
+        return self._instead(self.__wrapped__, estimator, X, *y, **params)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # a copy asks before it has a scorer
@@ -147,6 +142,27 @@ class _NotingScorer:
 
     def __repr__(self) -> str:
         return repr(self.__wrapped__)
+
+
+def wrapped_scorer(scorer: Any, score: Callable[..., Any]) -> Any:
+    """Return a scorer, or all of several, that calls ``score(scorer, estimator, X, y)``."""
+    if not isinstance(scorer, _MultimetricScorer):
+        return _WrappedScorer(scorer, score)
+    several = copy(scorer)
+    several._scorers = {name: _WrappedScorer(one, score) for name, one in scorer._scorers.items()}
+    return several
+
+
+def _with_note(note: Any, scorer: Any, estimator: Any, X: Any, *y: Any, **params: Any) -> Any:
+    """Return scores, the first of which carries what `note` says of the model."""
+    scores = scorer(estimator, X, *y, **params)
+    name, score = next(iter(scores.items())) if isinstance(scores, dict) else (None, scores)
+    try:
+        carrying = _Score(score)
+        carrying.note = note(estimator, X, *y)
+    except Exception:  # the search goes on without the note
+        return scores
+    return carrying if name is None else scores | {name: carrying}
 
 
 class NotesOfFits:
@@ -166,7 +182,7 @@ class NotesOfFits:
 
     def __enter__(self) -> Self:
         search, note = self.search, self.note
-        assert note is not None
+        noting = partial(_with_note, note)
         # What searches of scikit-learn and their kin have; of others there are no notes.
         self._notes = hasattr(search, "_get_scorers") and hasattr(search, "_format_results")
         if self._notes:
@@ -175,9 +191,9 @@ class NotesOfFits:
             if isinstance(scorers, _MultimetricScorer):  # one of them is enough
                 self._scorer = dict(scorers._scorers)
                 first, scorer = next(iter(self._scorer.items()))
-                scorers._scorers = self._scorer | {first: _NotingScorer(scorer, note)}
+                scorers._scorers = self._scorer | {first: wrapped_scorer(scorer, noting)}
             else:
-                scorers = _NotingScorer(scorers, note)
+                scorers = wrapped_scorer(scorers, noting)
             search._get_scorers = partial(tuple, (scorers, refit_metric))
             search._format_results = self
         return self
