@@ -190,12 +190,12 @@ TABLE = {
     ("agreement/standard_errors.py", "test_mutations.py", "standard_error_by_its_formula"): [
         ("n instead of n - 1", "n / (n - 1) * squares", "squares"),
         ("spread of pairs about 0", "w * (t - mean)", "w * t"),
-        ("spread of objects about 0", "(terms - weight @ terms)", "terms"),
+        ("spread of objects about 0", "(terms - _sum_of_products(weight, terms))", "terms"),
         ("weights not squared", "np.square(w * (t - mean))", "w * np.square(t - mean)"),
         ("pairs miscounted", "np.count_nonzero(weight)", "len(weight) + 1"),
         ("objects miscounted", "seen[a] = seen[b] = True", "seen[a] = True"),
         ("pairs of one object counted twice", "b[differ], deviations[differ]", "b, deviations"),
-        ("pairs of two objects counted twice", "sums @ sums - of_pairs", "sums @ sums"),
+        ("pairs of two objects counted twice", "sum()) - of_pairs", "sum())"),
     ],
     ("agreement/standard_errors.py", "test_mutations.py", "smaller_than_nothing"): [
         ("no floor of independent pairs", "variance = max(variance, of_pairs)", "pass"),

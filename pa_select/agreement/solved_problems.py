@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _SCORES_AT_ONCE = 1 << 21
 # Speed only: this many scores of one side are gathered at once from stacks, and this many sums of
 # classes are kept for the runs of two models, which bounds the memory.
-_ELEMENTS_AT_ONCE = 1 << 24
+_ELEMENTS_AT_ONCE = 1 << 22
 _SUMS_AT_ONCE, _SUMS_PER_CLASS = 1 << 19, 400
 # Part of the result: with n pairs of K classes a model's own marginal prior lowers the agreement
 # by about (K - 1) / (2 n) nats, and to 0 with one pair. With fewer pairs for each class all models

@@ -39,7 +39,7 @@ def mean_difference(
     if objects is not None:
         objects = objects[0][used], objects[1][used]
     differences = terms - others
-    mean = float(weight @ differences)
+    mean = _sum_of_products(weight, differences)
     error = standard_error(differences, weight, objects)
     shares = weight * differences if objects is None else _shares(weight * differences, objects)
     n = len(shares)
@@ -66,20 +66,20 @@ def standard_error(
     terms, weight = terms[used], weight[used]
     if len(terms) < 2:
         return math.nan
-    deviations = weight * (terms - weight @ terms)
+    deviations = weight * (terms - _sum_of_products(weight, terms))
     a, b = objects[0][used], objects[1][used]
     differ = a != b
     # The sum of the covariances of all pairs that share an object. It counts a pair of two
     # different objects with itself twice, once for each object.
     sums = np.bincount(a, deviations, minlength=int(b.max()) + 1)
     np.add.at(sums, b[differ], deviations[differ])
-    of_pairs = deviations[differ] @ deviations[differ]
-    variance = sums @ sums - of_pairs
+    of_pairs = float(np.square(deviations[differ]).sum())
+    variance = float(np.square(sums).sum()) - of_pairs
     # In small samples the sum may be below that of independent pairs, or even negative.
     variance = max(variance, of_pairs)
     seen = np.zeros(len(sums), dtype=bool)
     seen[a] = seen[b] = True
-    return error_of_mean(float(variance), int(seen.sum()))
+    return error_of_mean(variance, int(seen.sum()))
 
 
 def _shares(contributions: Floats, objects: tuple[Ints, Ints]) -> Floats:
@@ -104,9 +104,14 @@ def sum_of_squared_deviations(terms: Floats, weight: Floats, mean: float) -> flo
 
 
 def _of_independent_pairs(terms: Floats, weight: Floats) -> float:
-    mean = sum(float(w @ t) for t, w in _used_parts(terms, weight))
+    mean = sum(_sum_of_products(w, t) for t, w in _used_parts(terms, weight))
     squares = sum_of_squared_deviations(terms, weight, mean)
     return error_of_mean(squares, int(np.count_nonzero(weight)))
+
+
+def _sum_of_products(a: Floats, b: Floats) -> float:
+    """Return the sum; the threads of a BLAS would wait longer than it takes."""
+    return float((a * b).sum())
 
 
 def _used_parts(terms: Floats, weight: Floats) -> Iterator[tuple[Floats, Floats]]:

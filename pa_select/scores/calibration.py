@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq, minimize
-from scipy.special import log_softmax, softmax
 
 from pa_select.scores.class_scores import calibrated
 from pa_select.utils.arrays import check_matrix
@@ -52,16 +51,17 @@ def calibrating_beta(scores: Floats, columns: Index, weight: Floats | None = Non
     check_matrix(scores, "class scores")
     rows, n_classes = np.arange(len(columns)), scores.shape[1]
     weight = np.ones(len(rows)) if weight is None else weight / np.mean(weight)
-    below = scores - scores.max(axis=1, keepdims=True)
-    sizes = -np.where(np.isneginf(below), 0.0, below).mean(axis=1)
+    # Classes first, so that sums over a few classes are sums of long rows.
+    below = np.asarray(scores.T - scores.max(axis=1), dtype=np.float64, order="C")
+    sizes = -np.where(np.isneginf(below), 0.0, below).mean(axis=0)
     if not (sizes > 0).any():
-        sizes = np.isneginf(below).any(axis=1) * 1.0
+        sizes = np.isneginf(below).any(axis=0) * 1.0
     if not (sizes > 0).any():
         return 0.0  # all classes of each row have equal scores
     scale = float(np.median(sizes[sizes > 0]))
     with np.errstate(over="ignore"):
         below /= scale
-    of_label = below[rows, columns]
+    of_label = below[columns, rows]
     if (of_label[weight > 0] == 0).all():
         return np.inf
     finite = np.where(np.isneginf(below), 0.0, below)  # its probability is 0
@@ -71,11 +71,12 @@ def calibrating_beta(scores: Floats, columns: Index, weight: Floats | None = Non
         """Return the logarithm of the likelihood, and its derivative."""
         odds = beta * below
         np.exp(odds, out=odds)
-        total = odds.sum(axis=1)
-        p = (1 - lapse) * odds[rows, columns] / total
-        pull = finite[rows, columns] - np.einsum("ij,ij->i", odds, finite) / total
+        total = odds.sum(axis=0)
+        p = (1 - lapse) * odds[columns, rows] / total
+        odds *= finite
+        pull = finite[columns, rows] - odds.sum(axis=0) / total
         both = p + lapse / n_classes
-        return float(weight @ np.log(both)), float(weight @ (p / both * pull))
+        return float((weight * np.log(both)).sum()), float((weight * p / both * pull).sum())
 
     # Without lapses the function is concave. With them it may have several maxima. At 0 classes of
     # score -inf are as probable as all others, and beside it they have no probability.
@@ -134,55 +135,66 @@ def beta_and_bias(
     bias = np.zeros(n_classes)
     if not len(columns):
         return beta, bias
-    below = scores - scores.max(axis=1, keepdims=True)
+    # Classes first, so that sums over a few classes are sums of long rows.
+    below = np.asarray(scores.T - scores.max(axis=1), dtype=np.float64, order="C")
     finite = np.isfinite(below)
     known = np.where(finite, below, 0.0)
-    sizes = -known.mean(axis=1)
+    sizes = -known.mean(axis=0)
     unit = float(np.median(sizes[sizes > 0])) if (sizes > 0).any() else 1.0
     known /= unit
     # Single scores may be far below the others; the mean is to say where most rows are.
-    total, near = weight @ finite, np.maximum(known, -_FAR)
-    mean = np.divide(weight @ near, total, out=np.zeros(n_classes), where=total > 0)
-    away = np.where(finite, known - mean, 0.0)
+    total, near = (finite * weight).sum(axis=1), np.maximum(known, -_FAR)
+    mean = (near * weight).sum(axis=1)
+    mean = np.divide(mean, total, out=np.zeros(n_classes), where=total > 0)
+    away = np.where(finite, known - mean[:, None], 0.0)
     length = np.sqrt(np.mean(np.square(mean - mean.mean()))) or 1.0
     mean = (mean - mean.mean()) / length
-    impossible = np.where(finite, 0.0, -np.inf)
-    is_label = columns[:, None] == np.arange(n_classes)
+    impossible = None if finite.all() else np.where(finite, 0.0, -np.inf)
     lapse = _LAPSES / len(columns)
     of_slope = np.mean(np.square(np.maximum(away, -_FAR))) / _SPREAD_OF_SLOPES**2
     of_offset = mean @ mean / _SPREAD_OF_OFFSETS**2
     prior = np.array([of_slope, of_offset, *np.ones(n_classes)])
 
-    def loss(x: Floats, some: slice = slice(None)) -> tuple[float, Floats]:
-        """Return minus the logarithm of the posterior probability, and its gradient."""
-        moved, chosen, w = away[some], is_label[some], weight[some] * (some.step or 1)
-        log_p = log_softmax(x[0] * moved + x[1] * mean + x[2:] + impossible[some], axis=1)
-        p = (1 - lapse) * np.exp(log_p[chosen])
-        either = p + lapse / n_classes
-        pull = (w * p / either)[:, None] * (np.exp(log_p) - chosen)
-        of_class = pull.sum(axis=0)
-        gradient = np.array([np.vdot(pull, moved), of_class @ mean, *of_class])
-        value = (prior @ np.square(x)) / 2 - w @ np.log(either)
-        return float(value), gradient + prior * x
+    def loss(x: Floats, some: slice = slice(None), second: bool = False) -> tuple[Any, ...]:
+        """Return minus the logarithm of the posterior probability, and its gradient.
 
-    def hessian(x: Floats) -> Floats:
-        """Return the second derivatives of the loss."""
-        p = softmax(x[0] * away + x[1] * mean + x[2:] + impossible, axis=1)
-        of_label = (1 - lapse) * p[is_label]
+        The second derivatives follow, None if they are not asked for.
+        """
+        moved, label, w = away[:, some], columns[some], weight[some] * (some.step or 1)
+        rows = np.arange(len(label))
+        p = x[0] * moved
+        p += (x[1] * mean + x[2:])[:, None]
+        if impossible is not None:
+            p += impossible[:, some]
+        p -= p.max(axis=0)
+        np.exp(p, out=p)
+        p /= p.sum(axis=0)
+        of_label = (1 - lapse) * p[label, rows]
         either = of_label + lapse / n_classes
-        pull = weight * of_label / either
-        moved, shown = np.stack([away, np.broadcast_to(mean, away.shape)]), pull[:, None] * p
-        cross = np.einsum("aik,ik->ak", moved, shown)
+        pull = w * of_label / either
+        shown = pull * p
+        of_class = shown.sum(axis=1) - np.bincount(label, pull, n_classes)
+        slope = float((shown * moved).sum() - (pull * moved[label, rows]).sum())
+        gradient = np.array([slope, of_class @ mean, *of_class]) + prior * x
+        value = float((prior @ np.square(x)) / 2 - (w * np.log(either)).sum())
+        if not second:
+            return value, gradient, None
+        first, n_rows = (shown * moved).sum(axis=1), shown.sum(axis=1)
+        squares = float((shown * np.square(moved)).sum()), first @ mean, n_rows @ np.square(mean)
+        cross = np.array([first, n_rows * mean])
         total = np.block(
             [
-                [np.einsum("aik,bik,ik->ab", moved, moved, shown), cross],
-                [cross.T, np.diag(shown.sum(axis=0))],
+                [np.array([squares[:2], squares[1:]]), cross],
+                [cross.T, np.diag(n_rows)],
             ]
         )
-        for of_class, factor in ((p, pull), (p - is_label, pull * lapse / n_classes / either)):
-            sums = np.hstack([np.einsum("aik,ik->ia", moved, of_class), of_class])
-            total -= sums.T @ (factor[:, None] * sums)
-        return total + np.diag(prior)
+        sums = np.vstack([(moved * p).sum(axis=0), mean @ p, p])
+        total -= (sums * pull) @ sums.T
+        sums[0] -= moved[label, rows]
+        sums[1] -= mean[label]
+        sums[2 + label, rows] -= 1
+        total -= (sums * (pull * lapse / n_classes / either)) @ sums.T
+        return value, gradient, total + np.diag(prior)
 
     # Without lapses the loss is convex. With them it may have several minima.
     shares = np.log1p(np.bincount(columns, weight, minlength=n_classes))
@@ -194,9 +206,9 @@ def beta_and_bias(
     options: dict[str, Any] = {"jac": True, "method": "L-BFGS-B", "bounds": bounds}
     options["options"] = {"maxiter": 1000, "ftol": 1e-10, "gtol": _LARGEST_GRADIENT}
     for rows in (thin, slice(None)):
-        x = minimize(loss, x, (rows,), **options).x
+        x = minimize(lambda x: loss(x, rows)[:2], x, **options).x  # noqa: B023 - used at once
         if x[0] > _LEAST_SLOPE:
-            x = _at_minimum(loss, hessian, x)
+            x = _at_minimum(loss, x)
         if thin.step == 1 or np.abs(loss(x)[1]).max() <= _LARGEST_GRADIENT:
             break
     if beta == np.inf:
@@ -204,22 +216,20 @@ def beta_and_bias(
     return float(x[0] / unit), (x[1] - x[0] * length) * mean + x[2:]
 
 
-def _at_minimum(
-    loss: Callable[[Floats], tuple[float, Floats]], hessian: Callable[[Floats], Floats], x: Floats
-) -> Floats:
+def _at_minimum(loss: Callable[..., tuple[Any, ...]], x: Floats) -> Floats:
     """Take Newton steps while the gradient gets smaller: rows in any order have one minimum."""
-    value, gradient = loss(x)
-    while True:
-        nearer = x - np.linalg.lstsq(hessian(x), gradient)[0]
-        lower, smaller = loss(nearer)
+    value, gradient, second = loss(x, second=True)
+    is_last = False
+    while not is_last:
+        nearer = x - np.linalg.lstsq(second, gradient)[0]
+        # Each step doubles the number of right digits.
+        is_last = bool(np.abs(nearer - x).max() <= _LAST_STEP * np.abs(x).max())
+        lower, smaller, second = loss(nearer, second=not is_last)
         is_lower = lower <= value + _ROUNDING * abs(value)
         if not (is_lower and np.abs(smaller).max() < np.abs(gradient).max()):
-            return x
-        # Each step doubles the number of right digits.
-        is_last = np.abs(nearer - x).max() <= _LAST_STEP * np.abs(x).max()
+            break
         x, value, gradient = nearer, lower, smaller
-        if is_last:
-            return x
+    return x
 
 
 def doubting_calibration(
