@@ -84,7 +84,10 @@ def candidate_names(
 def _text_of(value: Any) -> str:
     if hasattr(value, "get_params") and not isinstance(value, type):
         steps = [_text_of(step) for _, step in getattr(value, "steps", [])]
-        return _cut(" + ".join(steps) or repr(value), _LONGEST_VALUE)
+        words = " + ".join(steps) or repr(value)
+        if steps and len(words) > _LONGEST_VALUE:
+            words = f"… + {steps[-1]}"  # the last step says most
+        return _cut(words, _LONGEST_VALUE)
     if isinstance(value, float):
         return f"{value:.3g}"
     text = getattr(value, "__name__", None) if callable(value) else None
