@@ -242,10 +242,17 @@ def _table(name: str, header: bool | None, labels: bool) -> Table:
         frame = pandas.read_parquet(name)
         header = True
     else:
+        # pandas' guess of the separator needs two columns.
+        sep, decimal = "," if labels else None, "."
+        if path.suffix == ".csv":
+            with open(path, encoding="utf-8", errors="replace") as file:
+                head = file.readline() + file.readline()
+            if ";" in head:  # as R's write.csv2 and Excel in many countries write
+                sep, decimal = ";", "," if "," in head else "."
         frame = pandas.read_csv(
             name,
-            # pandas' guess of the separator needs two columns.
-            sep="," if labels else None,
+            sep=sep,
+            decimal=decimal,
             engine="python",
             encoding="utf-8-sig",  # Excel begins a file with a mark
             header=None if header is False else 0,

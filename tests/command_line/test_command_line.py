@@ -106,6 +106,7 @@ WRITERS = {
     "excel.csv": lambda path, x: pd.DataFrame(x, columns=NAMES).to_csv(
         path, index=False, encoding="utf-8-sig", lineterminator="\r\n", sep=";"
     ),
+    "csv2.csv": lambda path, x: pd.DataFrame(x, columns=NAMES).to_csv(path, sep=";", decimal=","),
     "tabs.tsv": lambda path, x: pd.DataFrame(x, columns=NAMES).to_csv(path, sep="\t"),
     "compressed.csv.gz": lambda path, x: pd.DataFrame(x, columns=NAMES).to_csv(path, index=False),
     # R's write.table has no cell above the names of rows.

@@ -59,6 +59,7 @@ WRITERS = {
     "named.csv": lambda path, y: pd.Series(y, name="y").to_csv(path, index=False),
     "index.csv": lambda path, y: pd.Series(y, name="y").to_csv(path),
     "index_no_name.csv": lambda path, y: pd.Series(y).to_csv(path),
+    "csv2.csv": lambda path, y: pd.Series(y).to_csv(path, sep=";", decimal=","),
     "plain.parquet": save_parquet,
 }
 

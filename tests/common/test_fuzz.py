@@ -3,11 +3,9 @@
 ``PA_SELECT_FUZZ=20`` in the environment tries 20 times as many examples.
 """
 
-import io
 import os
 import re
 import warnings
-from contextlib import redirect_stderr, redirect_stdout
 from importlib.util import find_spec
 
 import numpy as np
@@ -22,7 +20,6 @@ from sklearn.linear_model import LogisticRegression
 
 from pa_select import class_scores, pa_kernel, posterior_agreement
 from pa_select.agreement import agreement_of_chunks
-from pa_select.command_line.command import main
 
 TIMES = int(os.environ.get("PA_SELECT_FUZZ", "1"))
 
@@ -283,58 +280,3 @@ def test_what_is_no_good_is_named(slot):
             assert not np.isnan(getattr(result, "score", 0.0))
 
     check()
-
-
-def saved(kind):
-    """The bytes of a sound file."""
-    file = io.BytesIO()
-    if kind == "npy":
-        np.save(file, A)
-    elif kind == "npz":
-        np.savez_compressed(file, a=A)
-    elif kind == "parquet":
-        pd.DataFrame(A, columns=list("uvw"), index=list("abcd")).to_parquet(file)
-    else:
-        file.write(pd.DataFrame(A + 0.5, columns=list("uvw")).to_csv(index=kind == "ids").encode())
-    return file.getvalue()
-
-
-# What is in a file, by its kind, and how the name of such a file ends.
-SAVED = {
-    kind: saved(kind)
-    for kind in ["npy", "npz", "csv", "ids"] + ["parquet"] * bool(find_spec("pyarrow"))
-}
-ENDS = {kind: f".{kind}" for kind in SAVED} | {"ids": ".csv"}
-
-
-@st.composite
-def files(draw):
-    """Sound files with a fault, and how their names end."""
-    kind = draw(st.sampled_from(list(SAVED)))
-    content = bytearray(SAVED[kind])
-    odd = st.sampled_from([b"-", b"9", b"O", b"nan", b",", b'"', b"\n"])
-    for _ in range(draw(st.integers(0, 3))):
-        at = draw(st.integers(0, len(content)))
-        content[at : at + draw(st.integers(0, 2))] = draw(st.binary(max_size=2) | odd)
-    return ENDS[kind], bytes(content[: draw(st.none() | st.integers(0, len(content)))])
-
-
-FLAGS = st.lists(st.sampled_from(["--json", "--probabilities", "--header", "--no-header"]))
-
-
-@examples(50)
-@given(contents=st.tuples(files(), files()), flags=FLAGS)
-def test_the_command_refuses_what_it_cannot_use(contents, flags, tmp_path_factory):
-    arguments = []
-    for name, (end, content) in zip(("one", "two"), contents, strict=True):
-        path = tmp_path_factory.getbasetemp() / f"{name}{end}"
-        path.write_bytes(content)
-        arguments.append(f"{path}:a" if end == ".npz" else str(path))
-    out, error = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(error):
-        status, _ = outcome(lambda: main(["score", *arguments, *flags]))
-    assert (status, bool(out.getvalue())) in [(0, True), (2, False)]
-    lines = error.getvalue().splitlines()
-    if status:
-        assert lines.pop().startswith("pa-select: error: ")
-    assert all(line.startswith("pa-select: warning: ") for line in lines)
