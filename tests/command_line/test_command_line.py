@@ -106,7 +106,9 @@ WRITERS = {
     "excel.csv": lambda path, x: pd.DataFrame(x, columns=NAMES).to_csv(
         path, index=False, encoding="utf-8-sig", lineterminator="\r\n", sep=";"
     ),
-    "csv2.csv": lambda path, x: pd.DataFrame(x, columns=NAMES).to_csv(path, sep=";", decimal=","),
+    "index_csv2.csv": lambda path, x: pd.DataFrame(x, columns=NAMES).to_csv(
+        path, sep=";", decimal=","
+    ),
     "tabs.tsv": lambda path, x: pd.DataFrame(x, columns=NAMES).to_csv(path, sep="\t"),
     "compressed.csv.gz": lambda path, x: pd.DataFrame(x, columns=NAMES).to_csv(path, index=False),
     # R's write.table has no cell above the names of rows.
@@ -243,7 +245,6 @@ WRONG = [
     ("x.xlsx", content(b"PK\x03\x04"), "expected a file of npy, npz, csv or parquet, got an xlsx"),
     ("x.csv", content(b""), "expected a file that numpy or pandas can read, got"),
     ("x.csv", content(b"u,v\n1,2\n1,x\n"), "expected numbers, got .* in column 'v'"),
-    ("x.csv", content(b"u;v\n0,5;1,5\n"), "expected numbers, got '0,5' in column 'u'"),
     ("x.npy", saved_by(np.save, A[:, 0]), r"expected scores of shape .*, got shape \(60,\)"),
     ("x.npy", saved_by(np.save, A[:, :2]), "expected the 3 columns of a.npy, got 2 columns"),
     ("x.npy", saved_by(np.save, np.array([[Pickled()]])), "Python objects"),
