@@ -1,7 +1,8 @@
 """Model selection by posterior agreement.
 
-Posterior agreement measures how often two noisy measurements give the same answer, compared with
-chance: two scans of an object its class, or two test folds the best candidate of a search.
+Posterior agreement measures how often two noisy measurements give the same answer, beyond chance.
+Two scans of an object say which class it has; two test folds say which candidate of a search is
+best.
 
 Public names are loaded when they are first used, so that ``import pa_select`` is fast and
 needs neither torch nor skorch. They are listed in ``__init__.pyi``, for type checkers as well.

@@ -76,9 +76,9 @@ th {{ padding: 0.3em 1em 0.3em 0; text-align: left; }} tr {{ border-bottom: 1px 
 _WORDS = {
     "±": "A number is usually wrong by less than twice the standard error after it.",
     "Eligible": "Good enough to be chosen, by its score and by that of predictions which ignore "
-    "the features. Others need not be clearly worse, and vote in a committee by their weights.",
-    "Weight": "How probable it is that the candidate is the best one, as finely as parts of the "
-    "data agree on it. Candidates that cannot be told apart share the weights.",
+    "the features. In a committee others may vote, too.",
+    "Weight": "About how probable it is that the candidate is the best one, and its share of the "
+    "vote in a committee. Candidates that cannot be told apart have similar weights.",
     "Agreement": "How much the two compared predictions say about each other, in nats; 0 is "
     "nothing, and the logarithm of the number of classes the most.",
     "Expected": "The score on labelled rows, corrected for the objects whose predictions differ "
@@ -146,7 +146,8 @@ class _Page:
         if self.committee is None:
             good = self.eligible.any()
             return f"Use {name}." if good else f"No candidate is good enough; {name} is the best."
-        members = [self.names[i] for i in self.committee._members.candidates]
+        candidates, shares, *_ = self.committee._members
+        members = [self.names[i] for i in candidates[np.argsort(-shares, kind="stable")]]
         if len(members) > 1:
             who = f"<strong>committee of {len(members)} candidates</strong>"
             return f"Use the {who}, in which {escape(some_names(members))} vote."
@@ -169,7 +170,10 @@ class _Page:
                     yield self._expected(value, error, search.expected_interval_)
                 score = in_digits(self.sign * search.committee_score_)
                 yield f"Its cross-validated {self.words}{self.at_home} is {score}."
-            yield f"Of single candidates {self.names[self.chosen]} is the best:"
+            yield (
+                f"Of single candidates {self.names[self.chosen]} would be chosen. Scores of what "
+                "was chosen are a little too good:"
+            )
         yield from self._of_chosen(self.chosen)
 
     def _of_chosen(self, chosen: int) -> Iterator[str]:

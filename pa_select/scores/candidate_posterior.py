@@ -122,8 +122,9 @@ def posterior_of_parts(scores_a: Floats, scores_b: Floats) -> CandidatePosterior
     n = int(known.sum())
     if not n_pairs or not n:
         raise ValueError(
-            "results: expected a pair of parts, and a candidate with a finite score in all of "
-            f"them, got {n_pairs} pairs and {n_all} candidates, {n} of which have all scores."
+            "results: expected two parts of the rows to compare, and a candidate with a finite "
+            f"score in every part, got {n_pairs} pairs of parts, and {n} such candidates of "
+            f"{n_all}. A search with error_score='raise' says why a score is nan."
         )
     weights, score, beta = np.zeros(n_all), 0.0, 0.0
     below = [_below_best(side[:, known]) for side in (scores_a, scores_b)]

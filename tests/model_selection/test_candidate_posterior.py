@@ -283,7 +283,7 @@ def test_what_cannot_be_compared_is_refused():
         ((one,), {"splits": 2 * splits}, "splits: expected the 1 splits .* got 2"),
         ((overlap,), {"splits": overlap.cv.split(X)}, "got 3 folds without two such"),
         ((ones, ones[1:]), {}, r"metric: expected scores of the shape \(3, 2\)"),
-        ((ones * np.nan, ones), {}, "2 candidates, 0 of which"),
+        ((ones * np.nan, ones), {}, "0 such candidates of 2"),
         (({"a": 1},), {}, "results: expected cv_results_ of a search"),
     ):
         with pytest.raises(ValueError, match=message):
