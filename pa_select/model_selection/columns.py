@@ -146,11 +146,15 @@ def _environment_columns(
     columns |= metric_columns(label, splits, rank=True)
     error = _error_over_splits(splits, n_disjoint(comparison.splits))
     tests = [test for _, test in comparison.splits]
-    if len(tests) == 1:  # which does not show how scores vary
-        for number, name in enumerate(distinct):
-            rows = [test[names[test] == name] for test in tests]
-            options = by_environment[number], [SAMPLE_X], stacks, comparison, given, rows
-            error = np.where(worst == number, _errors_of_rows(metric, *options), error)
+    # Each environment has few rows in a split, so that its scores there say little.
+    for number in np.unique(worst).tolist():
+        rows = {i: test[names[test] == distinct[number]] for i, test in enumerate(tests)}
+        rows = {i: of_split for i, of_split in rows.items() if len(of_split)}
+        these = stacks.of(stacks.candidates[worst[stacks.candidates] == number])
+        scores_there = by_environment[number]
+        options = scores_there[:, list(rows)], [SAMPLE_X], these, comparison, given, rows
+        of_rows = _errors_of_rows(metric, *options)
+        error = np.where((worst == number) & np.isfinite(of_rows), of_rows, error)
     columns[f"se_test_{label}"] = error
     columns[f"worst_environment_{metric}"] = np.array(distinct, dtype=object)[worst]
     if comparison.holds_out:
@@ -195,9 +199,9 @@ def _errors_of_rows(
     stacks: Stacks,
     comparison: Comparison,
     given: Given,
-    rows: Sequence[Ints] | None = None,
+    rows: Mapping[int, Ints] | None = None,
 ) -> Floats:
-    """Return the standard errors of mean scores over the rows that each split tests.
+    """Return the standard errors of mean scores over `rows` of splits, by default all test rows.
 
     With several samples, such as views, each row of which is that of X, it is their mean.
     nan for a candidate whose scores cannot be computed from what was recorded: a scorer may
@@ -212,10 +216,12 @@ def _errors_of_rows(
     if metric not in given.scorers:
         return found
     scorer, task = given.scorers[metric], Regression() if given.of_regressors else Classification()
-    rows = [test for _, test in comparison.splits] if rows is None else rows
+    if rows is None:
+        rows = {split: test for split, (_, test) in enumerate(comparison.splits)}
+    of_splits = list(rows.values())
     # A metric counts the rows with the weights that it is given.
     weight = given.score_weight(metric) if given.score_params else None
-    labelled = LabelledRows(given.y, rows, given.groups_within, score_weight=weight)
+    labelled = LabelledRows(given.y, of_splits, given.groups_within, score_weight=weight)
     if task.is_rate(scorer) and labelled.groups is None:
         return error_of_rate(scores.mean(axis=1), labelled.n_independent)
     for position, candidate in enumerate(stacks.candidates.tolist()):
@@ -223,8 +229,11 @@ def _errors_of_rows(
         mean = float(scores[candidate].mean())
         try:
             again = [
-                [_score_again(task, scorer, labelled, *one) for one in zip(x, rows, strict=True)]
-                for x in models
+                [
+                    _score_again(task, scorer, labelled, *x)
+                    for x in zip(one, of_splits, strict=True)
+                ]
+                for one in models
             ]
             if np.allclose(np.mean(again, axis=0), scores[candidate], _ROUNDING, _ROUNDING):
                 errors = [error_of_score(task, scorer, mean, labelled, x) for x in models]
@@ -248,11 +257,11 @@ def _score_again(task: Any, scorer: Any, labelled: LabelledRows, model: Any, row
 
 
 def _tested(
-    stacks: Stacks, position: int, sample: int, comparison: Comparison, rows: Sequence[Ints]
+    stacks: Stacks, position: int, sample: int, comparison: Comparison, rows: Mapping[int, Ints]
 ) -> list[Any]:
     """Return what a candidate's models predict for rows of a sample that they tested."""
     models: list[Any] = []
-    for split, tested in enumerate(rows):
+    for split, tested in rows.items():
         model = stacks.recorded(position, split, sample)
         places = np.searchsorted(comparison.scored_rows[split][sample], tested)
         if isinstance(model, RecordedRegressor):

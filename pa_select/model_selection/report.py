@@ -242,7 +242,7 @@ class _Page:
         if self.search.pairing_ in ("repeated", "split-half"):
             yield "The search saw no rows from elsewhere, where the model may be worse."
         if "new_site_low" in self.table:
-            yield "At a new site it may be worse than its interval if sites drift, as years do."
+            yield "At a new site it may be below its interval if sites drift, as years do."
         if self.has_pairs:
             yield (
                 f"The expected {self.words} assumes that the labelled rows, the objects measured "

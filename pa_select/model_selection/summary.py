@@ -36,7 +36,7 @@ _LONGEST_VALUE, _LONGEST_NAME = 40, 60
 _SHOWN, _NAMED = 20, 3
 # Three decimals show too little of smaller values, and too much of larger ones, such as errors
 # of a regressor.
-_SMALL, _LARGE = 0.01, 10.0
+_SMALL, _LARGE, _MOST_DECIMALS = 0.01, 10.0, 8
 
 
 def metric_in_words(metric: str, scoring: object) -> str:
@@ -225,7 +225,9 @@ def in_digits(value: float, error: float = np.nan) -> str:
     if 0 < error < np.inf:
         # Rounded first: 0.0996 becomes 0.10, of which the digits are counted.
         decimals = 1 - int(np.floor(np.log10(float(f"{error:.1e}"))))
-        return f"{round(float(value), decimals) + 0.0:.{max(decimals, 0)}f}"  # no -0
+        if decimals <= _MOST_DECIMALS:
+            return f"{round(float(value), decimals) + 0.0:.{max(decimals, 0)}f}"  # no -0
+        return f"{value:.2g}"
     if 0 < abs(value) < _SMALL:
         return f"{value:.2g}"
     return f"{value:.3f}" if abs(value) < _LARGE else f"{value:.1f}"

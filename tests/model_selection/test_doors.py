@@ -388,17 +388,19 @@ def test_the_error_of_one_split_is_that_of_its_rows(scoring, views):
 
 
 @pytest.mark.filterwarnings("error:.*at least two splits")
-def test_the_error_in_the_worst_environment_of_one_split_is_that_of_its_rows():
+@pytest.mark.parametrize(("cv", "n_tested"), [(ONE_SPLIT, 1), (5, 4)])
+def test_the_error_in_the_worst_environment_is_that_of_its_rows(cv, n_tested):
     sites = np.where(np.arange(400) % 4 == 3, "small", "large")
     rule = GuardedSelection(score="accuracy_worst_environment")
     options = {"scoring": ["accuracy", "f1_macro"], "refit": rule}
     grid = {"C": [1e-6, 0.1, 1, 2]}
-    search = PASearchCV(LogisticRegression(max_iter=200), grid, cv=ONE_SPLIT, **options)
+    search = PASearchCV(LogisticRegression(max_iter=200), grid, cv=cv, **options)
     table = search.fit(D, d, environments=sites).cv_results_
-    n = np.where(table["worst_environment_accuracy"] == "small", 25, 75)
+    n = n_tested * np.where(table["worst_environment_accuracy"] == "small", 25, 75)
     score = table["mean_test_accuracy_worst_environment"]
     by_hand = error_of_rate(score, n)
-    np.testing.assert_allclose(table["se_test_accuracy_worst_environment"], by_hand)
+    found = table["se_test_accuracy_worst_environment"]
+    np.testing.assert_allclose(found, by_hand, rtol=2e-3)  # folds differ by a row
     assert (table["se_test_f1_macro_worst_environment"] > 0).all()
     lowest = score.max() - rule.n_se * by_hand[score.argmax()]
     assert (table["eligible"] == (score >= lowest)).all()
