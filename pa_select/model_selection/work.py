@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -375,12 +375,24 @@ def outputs_of(model: Any, X: Rows) -> Any:
     return as_numpy(scores), classes
 
 
-def seen_by_scorer(folder: str | None, model: Any, X: Rows, y: Any) -> tuple[Any, Any, str | None]:
-    """Return what a model predicts, for which labels, and the file in the folder that has it."""
-    path = None if folder is None else f"{folder}/{uuid4()}"
-    if path is not None:
-        joblib.dump(model, path)
-    return outputs_of(model, X), one_column(y), path
+def seen_by_scorer(
+    folder: str | None, score: Callable[..., Any], model: Any, X: Rows, y: Any
+) -> tuple[Any, tuple[Any, Any, str | None] | None]:
+    """Return a model's score, and what it predicts, for which labels, and the file that has it.
+
+    The file is in the folder. The score comes alone if something else fails.
+    """
+    with Answers() as answers:
+        answers.show(X)
+        asked = answers.of(model)
+        scores = score(asked, X, y)
+        try:
+            path = None if folder is None else f"{folder}/{uuid4()}"
+            if path is not None:
+                joblib.dump(model, path)
+            return scores, (outputs_of(asked, X), one_column(y), path)
+        except Exception:
+            return scores, None
 
 
 def _seen_fits(

@@ -70,8 +70,8 @@ class RobustnessCurveDisplay(Display):
     their own. Keywords of `plot` go to ``ax.errorbar``.
 
     Grey lines mark the largest possible agreement, log n_classes, and the agreement of a model
-    that always predicts one class: 0 under the marginal prior and log n_classes under the
-    uniform one.
+    that gives all rows the same posterior of one class: 0 under the marginal prior and log
+    n_classes under the uniform one.
 
     Parameters
     ----------

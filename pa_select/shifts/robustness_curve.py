@@ -172,8 +172,9 @@ def robustness_curve(
         moves least, as in the paper. Rows on which an attack failed come last.
     prior : {"marginal", "uniform"} or array-like, default="marginal"
         The class prior of the column "pa", as in `posterior_agreement`. With "marginal" a
-        model that always predicts the same class scores 0; with "uniform", the papers' metric,
-        it scores the most that any model can, log n_classes: do not rank models by it.
+        model that gives all rows the same posterior scores 0; with "uniform", the papers' metric,
+        one that always predicts the same class scores the most that any model can, log n_classes:
+        do not rank models by it.
     tol, device
         As in `posterior_agreement`.
     groups : array-like of shape (n,), default=None

@@ -149,8 +149,9 @@ class FewLabels(BaseEstimator):
         rows : array-like of shape (n,)
             All rows that `ask` returned, in any order.
         labels : array-like of shape (n,)
-            Their labels. None or nan: nobody can label the row. It is not asked for again. If these
-            are the hard rows, the accuracies are too high for all rows, and too low for the others.
+            Their labels. None or nan: nobody can label the row. It is not asked for again. If
+            these are the hard rows, the accuracies are too high for all rows, and too low for the
+            others.
         drawn : {"asked", "random", "chosen"}, default="asked"
             Rows with labels from elsewhere are "random" if all unlabelled rows were equally
             likely. Else they are "chosen" and come first: they help to choose models, and the

@@ -154,28 +154,27 @@ def wrapped_scorer(scorer: Any, score: Callable[..., Any]) -> Any:
 
 
 def _with_note(note: Any, scorer: Any, estimator: Any, X: Any, *y: Any, **params: Any) -> Any:
-    """Return scores, the first of which carries what `note` says of the model."""
-    scores = scorer(estimator, X, *y, **params)
+    """Return scores, the first of which carries what is noted of the model."""
+    scores, noted = note(partial(scorer, **params), estimator, X, *y)
     name, score = next(iter(scores.items())) if isinstance(scores, dict) else (None, scores)
     try:
         carrying = _Score(score)
-        carrying.note = note(estimator, X, *y)
-    except Exception:  # the search goes on without the note
+    except (TypeError, ValueError):  # the search says what it expects
         return scores
+    carrying.note = noted
     return carrying if name is None else scores | {name: carrying}
 
 
 class NotesOfFits:
     """What a function notes of each model of a search, which itself throws the models away.
 
-    The function takes a model, its test rows and their labels. Within the context of this object
-    the scorer of the search, which sees every model, calls it, and each score carries the note
-    from whatever process to where the search makes its table.
+    The function takes a scorer, a model, its test rows and their labels, and returns the score and
+    the note. Within the context of this object the scorer of the search, which sees every model,
+    calls it, and each score carries the note from whatever process to where the search makes its
+    table.
     """
 
-    def __init__(
-        self, search: Any = None, note: Callable[[Any, Any, Any], Any] | None = None
-    ) -> None:
+    def __init__(self, search: Any = None, note: Callable[..., Any] | None = None) -> None:
         self.search, self.note = search, note
         self._scores: list[Any] = []
         self._n_splits = 1

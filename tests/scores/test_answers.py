@@ -8,11 +8,11 @@ import pytest
 from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import LeaveOneGroupOut
+from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from pa_select import PASearchCV, expected_score
+from pa_select import PACommittee, PASearchCV, expected_score
 from pa_select.scores.answers import Answers
 from pa_select.scores.precomputed import RecordedClassifier
 
@@ -58,6 +58,13 @@ def test_a_search_asks_each_model_once_about_each_row(options, given):
     ASKED.clear()
     model = make_pipeline(StandardScaler(), Counted(max_iter=500))
     PASearchCV(model, {"counted__C": [0.1, 1]}, **options).fit(X, Y, **given)
+    assert set(ASKED.values()) == {1}
+
+
+def test_a_committee_asks_the_models_of_its_search_once_about_each_row():
+    ASKED.clear()
+    model = make_pipeline(StandardScaler(), Counted(max_iter=500))
+    PACommittee(GridSearchCV(model, {"counted__C": [0.1, 1]}, cv=3)).fit(X, Y)
     assert set(ASKED.values()) == {1}
 
 
