@@ -10,6 +10,7 @@ from scipy.optimize import brentq, minimize
 
 from pa_select.scores.class_scores import calibrated
 from pa_select.utils.arrays import check_matrix
+from pa_select.utils.sklearn_private import _threadpool_controller_decorator
 from pa_select.utils.typing import Floats, Index, Mask
 
 # So many of the labelled rows are expected to have a label that says nothing of the scores. More
@@ -102,6 +103,8 @@ def without_score(scores: Floats, columns: Index) -> Mask:
     return np.isneginf(scores[np.arange(len(columns)), columns])
 
 
+# Other threads of a BLAS would wait, not work.
+@_threadpool_controller_decorator(limits=1, user_api="blas")  # type: ignore[untyped-decorator]
 def beta_and_bias(
     scores: Floats, columns: Index, weight: Floats | None = None
 ) -> tuple[float, Floats]:

@@ -33,6 +33,7 @@ from sklearn.model_selection._validation import (
 )
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import _safe_split  # selects rows, also those of a kernel matrix
+from sklearn.utils.parallel import _threadpool_controller_decorator  # limits the threads of BLAS
 from sklearn.utils.validation import _check_method_params, _num_samples
 
 __all__ = [
@@ -53,6 +54,7 @@ __all__ = [
     "_safe_split",
     "_score",
     "_search_estimator_has",
+    "_threadpool_controller_decorator",
     "_warn_or_raise_about_fit_failures",
     "wrapped_scorer",
 ]
