@@ -34,18 +34,13 @@ def points(n):
     return make_classification(n, 30, n_informative=8, n_classes=3, random_state=0)
 
 
+COUNTS = MultinomialNB(), {"alpha": [0.1, 1, 10]}
 BAYES = GaussianNB(), {"var_smoothing": [1e-9, 1e-3, 0.1]}
 NEIGHBOURS = KNeighborsClassifier(), {"n_neighbors": [3, 9, 21]}
 #: The candidates, the data at full size and small, and what takes most of the time.
 ROWS = {
-    "sparse rows, 100 pairs": (
-        (MultinomialNB(), {"alpha": [0.1, 1, 10]}, counts, 200_000, 2000),
-        "temperatures that fit all labelled rows",
-    ),
-    "100 sites, leave one out": (
-        (*BAYES, normal, 10_000, 400),
-        "470 000 pairs of 10 000 rows",
-    ),
+    "sparse rows, 100 pairs": ((*COUNTS, counts, 200_000, 2000), "calibration by all labels"),
+    "100 sites, leave one out": ((*BAYES, normal, 10_000, 400), "470 000 pairs of rows"),
     "neighbours": ((*NEIGHBOURS, points, 5000, 300), "ten splits"),
     "neighbours, environments": ((*NEIGHBOURS, points, 5000, 300), "probabilities"),
     "neighbours, 100 pairs": ((*NEIGHBOURS, points, 5000, 300), "probabilities"),

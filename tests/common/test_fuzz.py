@@ -64,32 +64,12 @@ def read_only(x):
     return x
 
 
-def unaligned(x):
-    room = np.zeros(x.nbytes + 1, np.uint8)
-    view = room[1:].view(x.dtype).reshape(x.shape)
-    view[...] = x
-    return view
-
-
-class Subclass(np.ndarray):
-    """An array that counts from the end, were it not for `numpy.asarray`."""
-
-    def __getitem__(self, index):
-        raise AssertionError("indexed as the subclass")
-
-
 class Wrapped:
     def __init__(self, x):
         self.x = x
 
     def __array__(self, dtype=None, copy=None):
         return np.asarray(self.x, dtype)
-
-
-def as_matrix(x):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PendingDeprecationWarning)
-        return np.matrix(x)
 
 
 def native(x):
@@ -114,7 +94,6 @@ LAYOUTS = [
     lambda x: spread(x, 3).T.copy().T,
     reverse,
     read_only,
-    unaligned,
     packed,
 ]
 CONTAINERS = [
@@ -122,9 +101,7 @@ CONTAINERS = [
     lambda x: x.tolist(),
     lambda x: tuple(map(tuple, x.tolist())) if x.ndim == 2 else tuple(x.tolist()),
     lambda x: list(x),
-    lambda x: x.view(Subclass),
     lambda x: np.ma.masked_array(x),
-    lambda x: as_matrix(x) if x.ndim == 2 else x,
     Wrapped,
     as_tensor,
     lambda x: as_tensor(spread(x, 2)),

@@ -20,7 +20,6 @@ from pa_select.shifts import GaussianNoise
 
 A = np.arange(12.0).reshape(4, 3) % 5
 B = A[::-1].copy()
-RAGGED = [[1], [2, 3], [4], [5]]
 FRAMES = pd.DataFrame(A), pd.DataFrame(B)
 TEXTS = pd.DataFrame(A).astype(str)
 TWO = [[frame] * 2 for frame in FRAMES]
@@ -54,10 +53,7 @@ REFUSED = {
     # Other values than what came.
     "numbers in texts": ("scores_a", lambda: pa(TEXTS)),
     # Errors of other kinds.
-    "beyond float64": ("scores_a", lambda: pa(np.full((4, 3), np.finfo(np.longdouble).max))),
     "groups with a gap": ("groups: .*a value", lambda: pa(groups=["a", None, "b", "b"])),
-    # Errors without a name.
-    "ragged": (r"sample_weight\[0\].*equal length", lambda: pa([A], [B], sample_weight=[RAGGED])),
 }
 
 
@@ -77,10 +73,6 @@ def score(a, b=B, **options):
     return pa(a, b, certify=False, **options).score
 
 
-def error(groups):
-    return pa(groups=groups).standard_error
-
-
 def outputs(X):
     return class_scores(MODULE, X)[0].tolist()
 
@@ -90,7 +82,6 @@ def of_two(weight):
 
 
 LAST, FIRST = (A[:1][::-1], B[:1]), (A[:1], B[:1])
-GRADIENT = torch.tensor([0.0, 0, 1, 1], requires_grad=True)
 
 
 SAME = {
@@ -99,7 +90,6 @@ SAME = {
     "frames with a weight of their order": (
         lambda: score(*FRAMES, sample_weight=WEIGHT), lambda: score(A, sample_weight=range(1, 5))),
     "weights in a frame": (lambda: of_two(FRAMES[0].T[:2]), lambda: of_two(A.T[:2])),
-    "groups with a gradient": (lambda: error(GRADIENT), lambda: error([0, 0, 1, 1])),
     "a prior of pandas": (
         lambda: score(A, prior=FREQUENCIES.sort_index()), lambda: score(A, prior=SORTED)),
 }  # fmt: skip

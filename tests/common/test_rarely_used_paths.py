@@ -64,10 +64,7 @@ def test_decisions_of_another_width_give_way_to_probabilities():
 
 def test_a_shared_data_set_is_read_by_items():
     table = torch.utils.data.TensorDataset(torch.from_numpy(X), torch.from_numpy(Y))
-    shared = SharedEnvironment(table)
-    row, label = shared[3]
-    assert row.tolist() == X[3].tolist()
-    assert int(label) == Y[3]
+    assert SharedEnvironment(table)[3][0].tolist() == X[3].tolist()
 
 
 def test_one_pair_or_object_has_no_standard_error():

@@ -57,6 +57,8 @@ def test_estimators_by_what_they_say_of_themselves():
 
 
 def test_equal_names_have_the_number_of_the_candidate_and_names_are_short():
+    both = [make_pipeline(StandardScaler(with_mean=False), SVC(C=c, tol=1)) for c in (1, 2)]
+    assert candidate_names([{"model": x} for x in both], MODEL)[1] == "… + SVC(C=2, tol=1)"
     long = [{"weights": [*range(999), n]} for n in (1, 2)]
     assert candidate_names(long, MODEL) == ["SVC #0", "SVC #1"]
     long = [{"model": LogisticRegression(C=c), "weights": c * np.eye(3)} for c in (1, 2)]
@@ -81,6 +83,7 @@ def test_some_names_and_the_number_of_the_others():
     ("value", "error", "text"),
     [
         (0.97713, 0.00549, "0.9771 ± 0.0055"),
+        (1.5e-18, 1.2e-17, "1.5e-18 ± 1.2e-17"),
         (0.97713, 0.0996, "0.98 ± 0.10"),
         (54.168, np.nan, "54.2"),
         (-3054.168, 123.4, "-3050 ± 120"),
