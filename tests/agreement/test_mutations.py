@@ -321,14 +321,14 @@ def test_the_standard_error_by_its_formula():
     deviations = weight * (terms - weight @ terms)
     alone = standard_error(terms, weight)
     assert alone == pytest.approx(np.sqrt(4 / 3 * (deviations**2).sum()))
-    # Pairs (0, 0), (0, 1), (1, 2), (2, 2): two pairs count together if they share an object.
-    first, second = np.array([0, 0, 1, 2]), np.array([0, 1, 2, 2])
+    # Pairs (1, 3), (1, 2), (0, 1), (0, 0): two pairs count together if they share an object.
+    first, second = np.array([1, 1, 0, 0]), np.array([3, 2, 1, 0])
     share = [[{i, j} & {k, m} != set() for k, m in zip(first, second, strict=True)]
              for i, j in zip(first, second, strict=True)]  # fmt: skip
     variance = deviations @ np.array(share, dtype=float) @ deviations
-    variance = max(variance, (deviations[1:3] ** 2).sum())
+    assert variance > (deviations[:3] ** 2).sum()
     found = standard_error(terms, weight, (first, second))
-    assert found == pytest.approx(np.sqrt(3 / 2 * variance))
+    assert found == pytest.approx(np.sqrt(4 / 3 * variance))
 
 
 def test_dependence_never_makes_a_standard_error_smaller_than_nothing():
