@@ -82,6 +82,8 @@ def test_snippets_of_the_readme_run(tmp_path, monkeypatch):
     assert found == pytest.approx(quoted(r"# ([\d.]+) expected, ([\d.]+) in truth"), abs=0.01)
     # Without a seed a training may run to its end.
     assert 1 <= net["stop"].best_epoch_ <= len(net["net"].history) <= 50
+    found = [logits["result"].score, logits["result"].beta]
+    assert found == pytest.approx(quoted(r"# ([\d.]+), ([\d.]+); none"), abs=0.01)
     assert logits["result"].gap < 1e-4
 
 
