@@ -151,9 +151,9 @@ def _environment_columns(
         rows = {i: test[names[test] == distinct[number]] for i, test in enumerate(tests)}
         rows = {i: of_split for i, of_split in rows.items() if len(of_split)}
         these = stacks.of(stacks.candidates[worst[stacks.candidates] == number])
-        scores_there = by_environment[number]
-        options = scores_there[:, list(rows)], [SAMPLE_X], these, comparison, given, rows
-        of_rows = _errors_of_rows(metric, *options)
+        scores_there = by_environment[number][:, list(rows)]
+        options = [SAMPLE_X], these, comparison, given, rows
+        of_rows = _errors_of_rows(metric, scores_there, *options)
         error = np.where((worst == number) & np.isfinite(of_rows), of_rows, error)
     columns[f"se_test_{label}"] = error
     columns[f"worst_environment_{metric}"] = np.array(distinct, dtype=object)[worst]

@@ -52,7 +52,7 @@ class Outcome:
     fit_time: float
     score_time: float
     test_scores: Any
-    #: Scores on the task's extras, in the order of their samples, each like ``test_scores``.
+    #: Scores on the task's extras, each like ``test_scores``.
     extra_scores: list[Any] = field(default_factory=list)
     #: Class scores of each sample, and the classes of their columns.
     matrices: dict[int, Array] | None = None
@@ -176,23 +176,26 @@ def fit_and_score_split(
             return outcome
         fitted = answers.of(result["estimator"])
         # While the model is at hand: only numbers leave the worker.
-        outcome.matrices, outcome.predictions = {}, {}
+        matrices, recorded, classes = {}, {}, None
+        outcome.extra_scores = [np.nan] * len(task.extras)
         for sample, rows in task.scored_rows.items():
             try:
                 if outcome.score_error is None:
-                    _add_outputs(outcome, fitted, sample, rows, answers, task, given)
+                    X = answers.rows(fitted, sample, rows)
+                    matrices[sample], classes = _class_scores(fitted, X, rows, given)
+                    if sample in task.predicted and not given.of_regressors:
+                        options = matrices[sample], classes, task.with_probabilities
+                        recorded[sample] = predictions(fitted, X, *options)
             except Exception as error:
                 if isinstance(given.error_score, str):  # "raise"
                     raise named_error(error, f"candidate {parameters or {}}") from error
                 outcome.score_error = format_exc()
-            outcome.extra_scores += [
-                _extra_score(fitted, extra, answers, given)
-                for extra in task.extras
-                if extra.sample == sample
-            ]
+            for number, extra in enumerate(task.extras):
+                if extra.sample == sample and len(extra.rows):
+                    outcome.extra_scores[number] = _extra_score(fitted, extra, answers, given)
             answers.forget(sample)
-    if outcome.score_error is not None:
-        outcome.matrices = outcome.predictions = outcome.classes = None
+    if outcome.score_error is None:
+        outcome.matrices, outcome.classes, outcome.predictions = matrices, classes, recorded
     return outcome
 
 
@@ -201,32 +204,16 @@ def _rows_of(task: Task, given: Given, fitted: Estimator, sample: int, rows: Int
     return cast("Rows", rows_and_labels[0])
 
 
-def _add_outputs(
-    outcome: Outcome,
-    fitted: Estimator,
-    sample: int,
-    rows: Ints,
-    answers: Answers,
-    task: Task,
-    given: Given,
-) -> None:
-    """Add the class scores of a sample, and what else is needed of it."""
-    assert outcome.matrices is not None
-    assert outcome.predictions is not None
-    X = answers.rows(fitted, sample, rows)
+def _class_scores(
+    fitted: Estimator, X: Rows, rows: Ints, given: Given
+) -> tuple[Array, Array | None]:
+    """Return a column for each class, and the classes; what regressors predict, and None."""
     if given.of_regressors:
-        outcome.matrices[sample] = RecordedRegressor.of(fitted, X).predicted[:, None]
-        return
-    options: dict[str, Any] = {"numbers": rows, "labels": given.labels}
-    outcome.matrices[sample], outcome.classes = comparable_scores(fitted, X, **options)
-    if sample in task.predicted:
-        known = outcome.matrices[sample], outcome.classes, task.with_probabilities
-        outcome.predictions[sample] = predictions(fitted, X, *known)
+        return RecordedRegressor.of(fitted, X).predicted[:, None], None
+    return comparable_scores(fitted, X, numbers=rows, labels=given.labels)
 
 
 def _extra_score(fitted: Estimator, extra: Extra, answers: Answers, given: Given) -> Any:
-    if not len(extra.rows):
-        return np.nan
     X = answers.rows(fitted, extra.sample, extra.rows)
     params = _check_method_params(given.samples[SAMPLE_X], given.score_params, extra.rows)
     return _score(fitted, X, given.y[extra.rows], given.scorer, params, given.error_score)

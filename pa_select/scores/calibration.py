@@ -176,14 +176,15 @@ def beta_and_bias(
         either = of_label + lapse / n_classes
         pull = w * of_label / either
         shown = pull * p
-        of_class = shown.sum(axis=1) - np.bincount(label, pull, n_classes)
-        slope = float((shown * moved).sum() - (pull * moved[label, rows]).sum())
+        n_rows, along = shown.sum(axis=1), shown * moved
+        of_class = n_rows - np.bincount(label, pull, n_classes)
+        slope = float(along.sum() - (pull * moved[label, rows]).sum())
         gradient = np.array([slope, of_class @ mean, *of_class]) + prior * x
         value = float((prior @ np.square(x)) / 2 - (w * np.log(either)).sum())
         if not second:
             return value, gradient, None
-        first, n_rows = (shown * moved).sum(axis=1), shown.sum(axis=1)
-        squares = float((shown * np.square(moved)).sum()), first @ mean, n_rows @ np.square(mean)
+        first = along.sum(axis=1)
+        squares = float((along * moved).sum()), first @ mean, n_rows @ np.square(mean)
         cross = np.array([first, n_rows * mean])
         total = np.block(
             [

@@ -78,11 +78,11 @@ def test_beside_grid_search(name, benchmark, figures, one_thread):
     times = [(seconds(ours, given), seconds(plain, groups)) for _ in range(3)]
     benchmark.pedantic(clone(ours).fit, (X, y), given)
     tracemalloc.start()
-    clone(ours).fit(X, y, **given)
+    fitted = clone(ours).fit(X, y, **given)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     ratio = min(one for one, _ in times) / min(other for _, other in times)
     row = {"search": name, "CPU time, GridSearchCV = 1": f"{ratio:.1f}"}
     row |= {"peak of memory, MB": f"{peak / 1e6:.0f}", "most of it": most}
     figures("beside_grid_search", row)
-    assert ratio > 0
+    assert fitted.score(X, y) > 0

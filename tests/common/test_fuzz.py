@@ -6,7 +6,6 @@
 import os
 import re
 import warnings
-from importlib.util import find_spec
 
 import numpy as np
 import pandas as pd
@@ -111,10 +110,6 @@ CONTAINERS = [
     lambda x: as_frame(x),
     lambda x: as_frame(x).convert_dtypes(),
 ]
-if find_spec("polars"):
-    import polars
-
-    CONTAINERS.append(lambda x: polars.from_dict(dict(as_frame(x))) if x.ndim == 2 else x)
 
 
 def plain(x):

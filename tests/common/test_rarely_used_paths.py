@@ -4,13 +4,11 @@ import sys
 
 import numpy as np
 import pytest
-import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from pa_select import class_scores, posterior_agreement
 from pa_select.agreement.standard_errors import standard_error
 from pa_select.pairing import NearestPairing
-from pa_select.training.shared_environment import SharedEnvironment
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3))
@@ -60,11 +58,6 @@ def test_decisions_of_another_width_give_way_to_probabilities():
     odd.probabilities = lambda X: p[:, :1]
     with pytest.raises(TypeError, match=r"predict_proba with 2 columns, .* got shape \(60, 1\)"):
         class_scores(odd, X)
-
-
-def test_a_shared_data_set_is_read_by_items():
-    table = torch.utils.data.TensorDataset(torch.from_numpy(X), torch.from_numpy(Y))
-    assert SharedEnvironment(table)[3][0].tolist() == X[3].tolist()
 
 
 def test_one_pair_or_object_has_no_standard_error():

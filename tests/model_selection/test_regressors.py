@@ -306,3 +306,14 @@ def test_a_regressor_in_a_wrapper_is_searched_too():
     found = PASearchCV(wrapped, {"regressor__alpha": [1.0, 1e3]}, scoring=MAE)
     found.fit(X, y, paired=paired)
     assert found.expected_interval_[0] < found.expected_score_ < found.expected_interval_[1]
+
+
+def test_noise_on_both_instruments_counts_twice_and_the_interval_holds():
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(900, 5))
+    a, b = Z + rng.normal(scale=0.3, size=(2, 900, 5))
+    search = PASearchCV(Ridge(), {}, scoring="neg_root_mean_squared_error")
+    search.fit(a[:200], Z[:200].sum(1), paired=(a[200:500], b[200:500]))
+    truth, (low, high) = search.score(b[500:], Z[500:].sum(1)), search.expected_interval_
+    assert search.expected_score_ < truth - 1.96 * search.expected_score_se_
+    assert low < truth < high
