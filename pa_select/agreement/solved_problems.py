@@ -22,7 +22,7 @@ from pa_select.agreement.standard_errors import (
     sum_of_squared_deviations,
 )
 from pa_select.solver.branch_and_bound import Points, Report
-from pa_select.utils.arrays import resolve_device
+from pa_select.utils.arrays import distinct_rows, resolve_device
 from pa_select.utils.typing import Device, Floats, Ints, Prior
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ _SCORES_AT_ONCE = 1 << 21
 # classes are kept for the runs of two models, which bounds the memory.
 _ELEMENTS_AT_ONCE = 1 << 22
 _SUMS_AT_ONCE, _SUMS_PER_CLASS = 1 << 19, 400
+# Speed only: with at most so many rows for each pair the rows' posteriors are summed once.
+_SHARE_OF_ROWS = 0.5
 # Part of the result: with n pairs of K classes a model's own marginal prior lowers the agreement
 # by about (K - 1) / (2 n) nats, and to 0 with one pair. With fewer pairs for each class all models
 # share one prior.
@@ -256,15 +258,14 @@ def pooled_agreement(
     # After sorting, the pairs of the same two models are one run.
     order = np.lexsort((pairs.model_b, pairs.model_a))
     back = np.argsort(order)
-    models = np.column_stack([pairs.model_a, pairs.model_b])[order]
-    starts = np.flatnonzero(np.r_[True, (models[1:] != models[:-1]).any(1)])
-    counts = np.diff(np.r_[starts, len(order)])
     total = float(pairs.weight.sum())
-    weight = pairs.weight[order] / total
-    row_a, row_b = pairs.row_a[order], pairs.row_b[order]
+    weight = pairs.weight / total
+    runs_of_pairs = PooledPairs._make(x[order] for x in pairs._replace(weight=weight))
+    of_rows = _rows_of_models(runs_of_pairs) if checked.is_marginal else None
+    n_runs = len(_starts_of_runs(runs_of_pairs))
     at_once = min(
         _ELEMENTS_AT_ONCE // (len(order) * n_classes),
-        _SUMS_AT_ONCE // (_SUMS_PER_CLASS * len(starts) * n_classes),
+        _SUMS_AT_ONCE // (_SUMS_PER_CLASS * n_runs * n_classes),
     )
     at_once = max(at_once, 1)
     if certify is None:
@@ -273,33 +274,13 @@ def pooled_agreement(
         end = min(begin + at_once, len(stacks))
         batch = [torch.as_tensor(stacks[i]) for i in range(begin, end)]
         target = resolve_device(device, *batch)
-        p = len(batch)
-        zeros = np.zeros(p, dtype=np.int64)
-        each = np.arange(p) * len(order)
-        together = PairedScores(
-            _gather(batch, row_a).to(target),
-            _gather(batch, row_b).to(target),
-            torch.from_numpy(weight).to(target),
-            zeros + len(order),
-            each,
-            each,
-            zeros,
-        )
-        run_starts = (each[:, None] + starts).ravel()
-        by_run = replace(
-            together,
-            counts=np.tile(counts, p),
-            start_a=run_starts,
-            start_b=run_starts,
-            start_weight=np.tile(starts, p),
-        )
-        runs = ModelRuns(
-            by_run, zeros + len(starts), *(np.tile(models[starts, side], p) for side in (0, 1))
-        )
+        together, runs = _runs(batch, runs_of_pairs, target)
+        if of_rows is not None:
+            runs = replace(runs, of_rows=_runs(batch, of_rows, target)[1])
         solved = solve_pairs(
             together,
             checked,
-            np.full(p, total),
+            np.full(len(batch), total),
             tol,
             certify=certify,
             names=(range(len(stacks)) if names is None else names)[begin:end],
@@ -308,8 +289,51 @@ def pooled_agreement(
         )
         for result in solved:
             terms = result.terms[back]
-            error = standard_error(terms, pairs.weight / total, (pairs.object_a, pairs.object_b))
+            error = standard_error(terms, weight, (pairs.object_a, pairs.object_b))
             yield replace(result, terms=terms, standard_error=error)
+
+
+def _rows_of_models(pairs: PooledPairs) -> PooledPairs | None:
+    """Return the rows that each model scored as pairs of a row with itself; None if that is more.
+
+    Both sides of such a pair have half of the row's weight, that of all its pairs.
+    """
+    rows, places = distinct_rows(np.concatenate([pairs.row_a, pairs.row_b]), return_inverse=True)
+    if len(rows) > len(pairs.weight) * _SHARE_OF_ROWS:
+        return None
+    model = np.empty_like(rows)
+    model[places] = np.concatenate([pairs.model_a, pairs.model_b])
+    weight = np.bincount(places, np.tile(pairs.weight, 2)) / 2
+    order = np.argsort(model, kind="stable")
+    rows, model = rows[order], model[order]
+    return PooledPairs(rows, rows, model, model, rows, rows, weight[order])
+
+
+def _starts_of_runs(pairs: PooledPairs) -> Ints:
+    models = np.column_stack([pairs.model_a, pairs.model_b])
+    return np.flatnonzero(np.append(True, (models[1:] != models[:-1]).any(1)))
+
+
+def _runs(
+    stacks: Sequence[torch.Tensor], pairs: PooledPairs, device: torch.device
+) -> tuple[PairedScores, ModelRuns]:
+    """Return the sorted pairs of each stack, and the same cut into runs of the same two models."""
+    p, n, starts = len(stacks), len(pairs.weight), _starts_of_runs(pairs)
+    a = _gather(stacks, pairs.row_a).to(device)
+    b = a if pairs.row_b is pairs.row_a else _gather(stacks, pairs.row_b).to(device)
+    weight = torch.from_numpy(pairs.weight).to(device)
+    zeros, each = np.zeros(p, dtype=np.int64), np.arange(p) * n
+    together = PairedScores(a, b, weight, zeros + n, each, each, zeros)
+    begins = (each[:, None] + starts).ravel()
+    by_run = replace(
+        together,
+        counts=np.tile(np.diff(starts, append=n), p),
+        start_a=begins,
+        start_b=begins,
+        start_weight=np.tile(starts, p),
+    )
+    model_a, model_b = (np.tile(x[starts], p) for x in (pairs.model_a, pairs.model_b))
+    return together, ModelRuns(by_run, zeros + len(starts), model_a, model_b)
 
 
 def _of_models_with_enough(pairs: PooledPairs, fewest: int) -> PooledPairs:

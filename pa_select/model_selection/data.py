@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from inspect import signature
@@ -75,6 +75,16 @@ class Task:
     #: Samples whose predicted classes are needed, too, and whether with probabilities.
     predicted: Sequence[int] = ()
     with_probabilities: bool = False
+
+    def __getstate__(self) -> Any:
+        # Sent to the workers: a bit for each row is less than its number.
+        return _with_rows(_packed, vars(self))
+
+    def __setstate__(self, state: Any) -> None:
+        vars(self).update(_with_rows(_unpacked, state))
+
+    def __sizeof__(self) -> int:
+        return self.train.nbytes + self.test.nbytes  # that of `Given` says why
 
 
 class Site(NamedTuple):
@@ -160,6 +170,30 @@ class Given:
     def __sizeof__(self) -> int:
         # A cluster looks at the size: it sends large objects once, not with each job.
         return sum(getattr(x, "nbytes", None) or getsizeof(x) for x in self.samples)
+
+
+def _packed(rows: Ints) -> Array:
+    if len(rows) < 2 or (np.diff(rows) <= 0).any():  # the order counts, or a row comes twice
+        return rows
+    there = np.zeros(rows[-1] + 1, dtype=bool)
+    there[rows] = True
+    bits = np.packbits(there)
+    return bits if bits.nbytes < rows.nbytes else rows
+
+
+def _unpacked(rows: Array) -> Ints:
+    return np.flatnonzero(np.unpackbits(rows)) if rows.dtype == np.uint8 else rows
+
+
+def _with_rows(of_rows: Callable[[Array], Array], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a task with a function of all its row numbers."""
+    return {
+        **fields,
+        "train": of_rows(fields["train"]),
+        "test": of_rows(fields["test"]),
+        "scored_rows": {x: of_rows(rows) for x, rows in fields["scored_rows"].items()},
+        "extras": [x._replace(rows=of_rows(x.rows)) for x in fields["extras"]],
+    }
 
 
 def cells(environments: Array, y: Labels) -> Ints:

@@ -12,11 +12,13 @@ from numpy.polynomial import Polynomial
 from sklearn.exceptions import ConvergenceWarning
 
 from pa_select import pa_kernel, posterior_agreement
+from pa_select.agreement import solved_problems
 from pa_select.agreement.inputs.problem import Problem
 from pa_select.agreement.kernels import find_maxima
 from pa_select.agreement.kernels.marginal_prior import MarginalPrior
 from pa_select.agreement.kernels.marginal_sums import ModelRuns, marginal_kernel
-from pa_select.agreement.pairs.paired_scores import concatenate
+from pa_select.agreement.pairs.paired_scores import PairedScores, concatenate
+from pa_select.agreement.solved_problems import PooledPairs, pooled_agreement
 from pa_select.solver import bounds, branch_and_bound
 
 
@@ -45,23 +47,34 @@ def test_a_maximum_far_beyond_the_first_points(prior):
     assert prior == "marginal" or found.beta > 100
 
 
-def random_runs(rng, pairs):
+def random_runs(rng, pairs, with_rows):
     """Cut the pairs of one problem into runs, each scored by two of three models."""
     n = int(pairs.counts[0])
     starts = np.unique(np.r_[0, rng.integers(0, n, 3)])
     begin = dict.fromkeys(("start_a", "start_b", "start_weight"), starts)
     cut = replace(pairs, counts=np.diff(np.r_[starts, n]), **begin)
-    return ModelRuns(cut, np.array([len(starts)]), *rng.integers(0, 3, (2, len(starts))))
+    models = rng.integers(0, 3, (2, len(starts)))
+    runs = ModelRuns(cut, np.array([len(starts)]), *models)
+    if not with_rows:
+        return runs
+    model = np.repeat(models, cut.counts, axis=1).ravel()
+    order = np.argsort(model, kind="stable")
+    rows, weight = (torch.cat(x)[order] for x in ((pairs.a, pairs.b), [pairs.weight / 2] * 2))
+    present, starts, counts = np.unique(model[order], return_index=True, return_counts=True)
+    of_rows = PairedScores(rows, rows, weight, counts, starts, starts, starts)
+    of_rows = ModelRuns(of_rows, np.array([len(present)]), present, present)
+    return replace(runs, of_rows=of_rows)
 
 
-@pytest.mark.parametrize("n_models", [1, 3])
-def test_bounds_of_the_marginal_prior_hold_on_every_interval(n_models):
+@pytest.mark.parametrize(("n_models", "with_rows"), [(1, False), (3, False), (3, True)])
+def test_bounds_of_the_marginal_prior_hold_on_every_interval(n_models, with_rows):
     # Intervals of any width, not only those that a search would ask for.
     rng = np.random.default_rng(0)
     for _ in range(60):
         a, b, w = random_problem(rng)
         pairs = concatenate([Problem(torch.from_numpy(a), torch.from_numpy(b), w)])
-        runs = ModelRuns.one_model_each(pairs) if n_models == 1 else random_runs(rng, pairs)
+        of_three = random_runs(rng, pairs, with_rows)
+        runs = of_three if n_models == 3 else ModelRuns.one_model_each(pairs)
         kernel = MarginalPrior(runs)
         scale = np.median(np.abs(a - a.max(1, keepdims=True)).max(1)) + 1e-300
         ends = np.sort(10 ** rng.uniform(-3, 3, (20, 2)) / scale, axis=1)
@@ -77,12 +90,33 @@ def test_bounds_of_the_marginal_prior_hold_on_every_interval(n_models):
         inside[0] = np.maximum(inside[0], 1e-12 / scale)
         outside = ends[:, 1] * np.geomspace(1, 1e5, 12)[:, None]
         points = np.concatenate([inside, outside])
-        values = marginal_kernel(runs, points.ravel(), np.zeros(points.size, dtype=np.int64))
+        by_pairs = replace(runs, of_rows=None)
+        values = marginal_kernel(by_pairs, points.ravel(), np.zeros(points.size, dtype=np.int64))
         best, best_beyond = values.reshape(2, 12, 20).max(axis=1)
         above = best > bound + 1e-9  # never of a bound that is nan
         assert not above.any(), ends[above]
         above = best_beyond > beyond + 1e-9 * (1 + np.abs(best_beyond))
         assert not above.any(), ends[above]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_rows_with_many_partners_are_those_of_all_their_pairs(share, monkeypatch):
+    monkeypatch.setattr(solved_problems, "_SHARE_OF_ROWS", share)
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        k = rng.integers(2, 5)
+        model = rng.permutation(np.arange(12 * k) % 3)
+        stacks = np.tile(2 * np.eye(k), (12, 1)) + rng.normal(size=(2, 12 * k, k))
+        first = rng.integers(0, 12 * k, 300)
+        rows = np.array([first, (first + k * rng.integers(0, 12, 300)) % (12 * k)])
+        pairs = PooledPairs(*rows, *model[rows], *rows, np.ones(300))
+        results = pooled_agreement(stacks, pairs, certify=True)
+        for stack, found in zip(stacks, results, strict=True):
+            sides = *stack[rows], *model[rows]
+            value = oracle.pooled_kernel(*sides, found.beta)
+            assert value == pytest.approx(found.score, abs=1e-9)
+            assert 0.02 < oracle.pooled_maximum(*sides) <= found.upper_bound + 1e-9
+            assert found.terms.mean() == pytest.approx(found.score, abs=1e-12)
 
 
 @pytest.mark.parametrize(("margin", "light"), [(6.0, 1e-4), (8.0, 1e-5)])

@@ -19,26 +19,6 @@ B = np.round(A + RNG.normal(size=(40, 3)) * 4).clip(-20, 20)
 REFERENCE = posterior_agreement(A, B)
 
 
-class OnlyDLPack:
-    """An array of a library that exchanges arrays by DLPack alone, such as one on a GPU."""
-
-    def __init__(self, array):
-        self.array = array
-
-    def __dlpack__(self, **options):
-        return self.array.__dlpack__(**options)
-
-    def __dlpack_device__(self):
-        return self.array.__dlpack_device__()
-
-
-def test_arrays_with_dlpack_alone_are_converted_by_torch():
-    with pytest.raises(TypeError, match="scores_a: expected real numbers, got objects"):
-        posterior_agreement(OnlyDLPack(A), B)
-    score = posterior_agreement(torch.from_dlpack(OnlyDLPack(A)), B).score
-    assert score == pytest.approx(REFERENCE.score, abs=1e-9)
-
-
 def with_value(x, row, column, value):
     x = x.astype(np.float64).copy()
     x[row, column] = value

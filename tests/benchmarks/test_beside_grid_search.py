@@ -1,8 +1,9 @@
-"""What a search costs beside GridSearchCV, where fits are cheap: CPU time and peak of memory."""
+"""What a search costs beside GridSearchCV, where fits are cheap: CPU time, memory, messages."""
 
 import time
 import tracemalloc
 
+import joblib
 import numpy as np
 import pytest
 from scipy.sparse import random as random_sparse
@@ -21,8 +22,9 @@ def counts(n):
     return X, (X @ np.random.default_rng(0).normal(size=900) > 0) * 1
 
 
-def normal(n):
-    X, noise = np.split(np.random.default_rng(0).normal(size=(n, 11)), [10], axis=1)
+def normal(n, n_columns=10):
+    rng = np.random.default_rng(0)
+    X, noise = np.split(rng.normal(size=(n, n_columns + 1)), [n_columns], axis=1)
     return X, (X[:, 0] + noise[:, 0] > 0) * 1
 
 
@@ -47,6 +49,7 @@ ROWS = {
     "naive Bayes, digits": ((*BAYES, images, 1797, 300), "ten splits"),
     "naive Bayes, a million rows": ((*BAYES, normal, 1_000_000, 1000), "agreement, ten splits"),
     "naive Bayes, digits, pa_scorer": ((*BAYES, images, 1797, 300), "a solve for each fit"),
+    "naive Bayes, digits, 100 pairs": ((*BAYES, images, 1797, 300), "solves and calibration"),
     "naive Bayes, digits, committee": ((*BAYES, images, 1797, 300), "fits"),
 }
 
@@ -86,3 +89,33 @@ def test_beside_grid_search(name, benchmark, figures, one_thread):
     row |= {"peak of memory, MB": f"{peak / 1e6:.0f}", "most of it": most}
     figures("beside_grid_search", row)
     assert fitted.score(X, y) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_wire(benchmark, figures):
+    distributed, psutil = map(pytest.importorskip, ("distributed", "psutil"))
+    X, y = normal(100_000 if benchmark.enabled else 20_000, 20)
+    searches = {
+        "GridSearchCV, 5 splits": GridSearchCV(*BAYES),
+        "GridSearchCV, 10 splits": GridSearchCV(*BAYES, cv=10),
+        "PASearchCV, 10 splits": PASearchCV(*BAYES),
+    }
+    sent = {}
+
+    def fit(name):
+        before = psutil.net_io_counters().bytes_sent
+        clone(searches[name]).fit(X, y)
+        sent[name] = (psutil.net_io_counters().bytes_sent - before) / 1e6
+
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as of,
+        distributed.Client(of),
+        joblib.parallel_config(backend="dask"),
+    ):
+        benchmark.pedantic(lambda: [*map(fit, searches)])
+    for name, megabytes in sent.items():
+        row = {"search": name, "rows, MB": f"{X.nbytes / 1e6:.0f}", "sent, MB": f"{megabytes:.0f}"}
+        figures("wire", row)
+    _, grid, ours = sent.values()
+    assert X.nbytes / 1e6 < ours < 1.3 * grid

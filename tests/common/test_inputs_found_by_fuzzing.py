@@ -42,8 +42,6 @@ REFUSED = {
     # Read as if nothing was masked.
     "masked scores of many problems": (r"scores_b\[1\]", lambda: pa([A, A], [B, MASKED])),
     "masked weights": ("sample_weight.*row 3", lambda: pa(sample_weight=MASKED_ROW)),
-    "masked prior": ("prior", lambda: pa(prior=np.ma.masked_greater([0.1, 0.1, 0.8], 0.5))),
-    "masked groups": ("groups", lambda: pa(groups=MASKED_ROW)),
     # Used by position, though they are in another order.
     "weights": ("sample_weight", lambda: pa(*FRAMES, sample_weight=TURNED)),
     "of all problems": ("sample_weight", lambda: pa(TWO[0], [B] * 2, sample_weight=TURNED)),

@@ -3,6 +3,7 @@
 import gc
 import importlib.util
 import os
+import pickle
 import subprocess
 import sys
 import tracemalloc
@@ -27,6 +28,7 @@ from torch.jit import TracerWarning
 import pa_select
 from pa_select import PASearchCV
 from pa_select.model_selection.checks import check_given
+from pa_select.model_selection.data import Extra, Task
 from pa_select.utils.messages import parallel
 from pa_select.utils.sklearn_private import SUPPORTS_CALLBACKS
 
@@ -102,6 +104,17 @@ def test_jobs_see_no_warning_filter_of_torch():
         assert "torch" not in in_job
         assert "pandas" in in_job
         assert {"torch", "pandas"} <= categories()
+
+
+def test_the_rows_of_a_split_are_sent_as_bits():
+    train, test = np.arange(0, 80_000, 2), np.arange(1, 80_000, 2)
+    few, none = np.array([5, 3, 3, 70_000]), np.arange(0)
+    task = Task(train, test, {0: test, 1: few}, [Extra("views", 1, few), Extra("x", 0, none)])
+    sent = pickle.dumps(task)
+    assert len(sent) < 3 * 80_000 / 8 + 2000
+    assert sys.getsizeof(task) > 600_000  # so that a cluster sends it once for all candidates
+    came = pickle.loads(sent)  # noqa: S301 - our own
+    np.testing.assert_equal(vars(came), vars(task))
 
 
 @pytest.mark.slow

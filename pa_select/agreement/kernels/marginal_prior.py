@@ -126,23 +126,28 @@ class MarginalPrior:
         return MarginalSums(*(np.concatenate(x) for x in zip(*parts, strict=True)))
 
     def _evaluate(self, beta: Floats, unit: Floats, problems: Ints, coarse: bool) -> MarginalSums:
-        runs, pairs = self.runs, self.runs.pairs
-        index, owner = runs.of(problems)
+        runs, every = self.runs, np.arange(len(problems))
         dtype = torch.float32 if coarse else torch.float64
-        passes = self._passes(beta[owner], unit[owner], index, dtype)
-        log_mass, classes, totals, largest = passes.sides()
-        means = ModelMeans(runs, problems, index, owner, log_mass)
+
+        def passes(runs: ModelRuns, nearest: Floats | None) -> tuple[MarginalPasses, Ints]:
+            index, owner = runs.of(problems)
+            of_runs = beta[owner], unit[owner], index, dtype
+            return MarginalPasses(runs.pairs, nearest, self._farthest, *of_runs), owner
+
+        first, owner_of_side = passes(runs.sides, self._nearest)
+        second, owner = (first, owner_of_side) if runs.of_rows is None else passes(runs, None)
+        log_mass, classes, totals, largest = first.sides()
+        means = ModelMeans(runs, problems, log_mass)
         y = np.where(np.isneginf(means.log_prior), 0.0, means.log_prior)
         variance, mean, third, entropy, d, product, square, cube = np.moveaxis(
             means.by_posterior(classes), -1, 0
         )
         spread = np.maximum(square - d * d, 0)
         skew = cube - 3 * d * square + 2 * d**3 - 3 * (product - d * variance)
-        of_pairs, steepest, overlap = passes.overlaps(y, d)
+        of_pairs, steepest, overlap = second.overlaps(y, d)
         l1, slope, joint_variance, joint_cube = of_pairs.T
-        l2, dl2, v2, side_cube = totals.sum(0).T
-        curvature = joint_variance - v2 - (overlap * (spread - variance)).sum(1)
-        starts = np.searchsorted(owner, np.arange(len(problems)))
+        starts, starts_of_sides = (np.searchsorted(x, every) for x in (owner, owner_of_side))
+        l2, dl2, v2, side_cube = np.add.reduceat(totals.sum(0), starts_of_sides).T
         n_runs = int(runs.n_runs.max())
         position = np.arange(len(owner)) - starts[owner]
 
@@ -159,14 +164,14 @@ class MarginalPrior:
         if coarse:
             # Log priors of rare classes have larger errors, which the overlaps' shares weigh.
             size = np.abs(by_problem(l1)) + by_problem((overlap * np.abs(y)).sum(1))
-            error = coarse_errors(size, pairs.n_classes)[0]
+            error = coarse_errors(size, runs.pairs.n_classes)[0]
         return MarginalSums(
-            value=by_problem(l1 - l2),
-            slope=by_problem(slope - dl2),
-            curvature=by_problem(curvature),
+            value=by_problem(l1) - l2,
+            slope=by_problem(slope) - dl2,
+            curvature=by_problem(joint_variance - (overlap * (spread - variance)).sum(1)) - v2,
             l1=by_problem(l1),
-            l2=by_problem(l2),
-            dl2=by_problem(dl2),
+            l2=l2,
+            dl2=dl2,
             log_prior=by_run(y),
             d_log_prior=by_run(d),
             d2_log_prior=by_run(spread - variance),
@@ -174,20 +179,19 @@ class MarginalPrior:
             skew=by_run(skew),
             cube=by_run(third),
             distance=by_run(mean - d),
-            certainty=by_run(np.log(pairs.n_classes) - entropy),
+            certainty=by_run(np.log(runs.pairs.n_classes) - entropy),
             overlap=by_run(overlap),
-            side_cube=by_problem(side_cube),
+            side_cube=side_cube,
             joint_variance=by_problem(joint_variance),
             joint_cube=by_problem(joint_cube),
-            largest=np.maximum.reduceat(np.column_stack([largest, steepest]), starts),
+            largest=np.column_stack(
+                [
+                    np.maximum.reduceat(largest, starts_of_sides),
+                    np.maximum.reduceat(steepest, starts),
+                ]
+            ),
             error=error,
         )
-
-    def _passes(
-        self, beta: Floats, unit: Floats, index: Ints, dtype: torch.dtype
-    ) -> MarginalPasses:
-        pairs = self.runs.pairs
-        return MarginalPasses(pairs, self._nearest, self._farthest, beta, unit, index, dtype)
 
     def bound(
         self,
@@ -284,8 +288,8 @@ class MarginalPrior:
 
     @cached_property
     def _extremes(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Smallest and largest distance X of each class, each (2 sides, K, n_runs)."""
-        pairs = self.runs.pairs
+        """Smallest and largest distance X of each class, each (2, K, n_sides)."""
+        pairs = self.runs.sides.pairs
 
         def part(block: Block) -> list[torch.Tensor]:
             x = -torch.cat([block.a, block.b])
@@ -301,7 +305,7 @@ class MarginalPrior:
 
     @cached_property
     def _nearest(self) -> Floats | None:
-        """Smallest distances; None if every class is the top of some row in every run."""
+        """Smallest distances; None if every class is the top of some row on every side."""
         nearest: Floats = self._extremes[0].cpu().numpy()
         nearest = np.where(np.isfinite(nearest), nearest, 0.0)
         return nearest if nearest.any() else None
@@ -314,10 +318,9 @@ class MarginalPrior:
     def _extremes_of_models(self) -> tuple[Floats, Floats]:
         """Smallest and largest distance X of each model, each (n_problems, n_models, K)."""
         runs = self.runs
-        problem = np.repeat(np.arange(len(runs.n_runs)), runs.n_runs)
-        model = np.stack([runs.model_a, runs.model_b]) + problem * runs.n_models
-        low, high = (x.movedim(1, 2).cpu().numpy() for x in self._extremes)
         shape = (len(runs.n_runs), runs.n_models, runs.pairs.n_classes)
+        model = runs.sides.models(np.arange(shape[0]), shape[1])
+        low, high = (x.movedim(1, 2).flatten(0, 1).cpu().numpy() for x in self._extremes)
         lowest, highest = (np.full(shape, end) for end in (np.inf, -np.inf))
         np.minimum.at(lowest.reshape(-1, shape[2]), model, low)
         np.maximum.at(highest.reshape(-1, shape[2]), model, high)

@@ -51,6 +51,14 @@ class ModelRuns:
     #: (n_runs.sum(),) the models of the two sides of each run, from 0 within its problem.
     model_a: Ints
     model_b: Ints
+    #: The runs whose sides are the rows that each model scored, if they are not these: a row with
+    #: many partners then counts once, with the weight of all.
+    of_rows: ModelRuns | None = None
+
+    @property
+    def sides(self) -> ModelRuns:
+        """The runs of which the first pass sums the sides."""
+        return self if self.of_rows is None else self.of_rows
 
     @classmethod
     def one_model_each(cls, pairs: PairedScores) -> ModelRuns:
@@ -71,6 +79,16 @@ class ModelRuns:
         first = (np.cumsum(self.n_runs) - self.n_runs)[problems]
         return np.arange(ends[-1]) + np.repeat(first - ends + counts, counts), owner
 
+    def models(self, problems: Ints, n_models: int) -> Ints:
+        """Return the models of the first sides, then of the second sides, of the problems' runs.
+
+        Those of the problem at i in `problems` are numbered from ``i * n_models`` on.
+        """
+        index, owner = self.of(problems)
+        return np.concatenate([owner, owner]) * n_models + np.concatenate(
+            [self.model_a[index], self.model_b[index]]
+        )
+
     @cached_property
     def log_weights(self) -> Floats:
         """Logs of the total weight of each model's rows, (n_problems, n_models).
@@ -89,29 +107,26 @@ class ModelRuns:
 class ModelMeans:
     """Means over the rows that each fitted model scored, and over the two models of a run.
 
-    `index` and `owner` are those of ``runs.of(problems)``. `log_mass` has the logs of the summed
-    weighted posteriors of the two sides of each run, (2, n, n_classes), and `log_prior` the logs
-    of the mean of the two models' mean posteriors, (n, n_classes).
+    `log_mass` has the logs of the summed weighted posteriors of the sides of ``runs.sides``,
+    (2, n_sides, n_classes), and `log_prior` the logs of the mean of the two models' mean
+    posteriors of each run, (n, n_classes).
     """
 
-    def __init__(
-        self, runs: ModelRuns, problems: Ints, index: Ints, owner: Ints, log_mass: Floats
-    ) -> None:
-        n = len(index)
-        model = np.concatenate([runs.model_a[index], runs.model_b[index]])
-        group = np.concatenate([owner, owner]) * runs.n_models + model
-        self._order = np.argsort(group, kind="stable")
-        ordered = group[self._order]
+    def __init__(self, runs: ModelRuns, problems: Ints, log_mass: Floats) -> None:
+        of_sides = runs.sides.models(problems, runs.n_models)
+        self._order = np.argsort(of_sides, kind="stable")
+        ordered = of_sides[self._order]
         self._starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
         present = ordered[self._starts]
-        self._model = np.searchsorted(present, group)
-        self._log_weight = runs.log_weights[problems].ravel()[present]
-        flat = log_mass.reshape(2 * n, -1)
+        #: The models of the sides of the runs, as positions among those that are present.
+        self._model = np.searchsorted(present, runs.models(problems, runs.n_models))
+        log_weight = runs.log_weights[problems].ravel()[present]
+        flat = log_mass.reshape(len(of_sides), -1)
         total = np.logaddexp.reduceat(flat[self._order], self._starts, axis=0)
         with np.errstate(invalid="ignore"):
-            mean = total - self._log_weight[:, None]
-            share = flat - total[self._model]
-        mean = np.where(np.isneginf(total), -np.inf, mean)[self._model].reshape(2, n, -1)
+            mean = np.where(np.isneginf(total), -np.inf, total - log_weight[:, None])
+            share = flat - total[np.searchsorted(present, of_sides)]
+        mean = mean[self._model].reshape(2, -1, flat.shape[1])
         self.log_prior = np.logaddexp(*mean) - np.log(2)
         # A class without mass has shares of 0, not nan.
         self._share = np.exp(np.where(np.isneginf(flat), -np.inf, share))
@@ -120,10 +135,10 @@ class ModelMeans:
         self._model_share = np.exp(np.where(np.isneginf(mean), -np.inf, log_share))
 
     def by_posterior(self, values: Floats) -> Floats:
-        """Average means of sides, (2, n, n_classes, q), weighted by the posteriors."""
+        """Average means of sides, (2, n_sides, n_classes, q), weighted by the posteriors."""
         flat = values.reshape(-1, *values.shape[2:]) * self._share[..., None]
-        of_models = np.add.reduceat(flat[self._order], self._starts, axis=0)
-        both = of_models[self._model].reshape(values.shape) * self._model_share[..., None]
+        of_models = np.add.reduceat(flat[self._order], self._starts, axis=0)[self._model]
+        both = of_models.reshape(2, -1, *values.shape[2:]) * self._model_share[..., None]
         return both.sum(0)
 
 
@@ -131,9 +146,9 @@ def log_marginal_priors(
     runs: ModelRuns, beta: Floats, problems: Ints, masses: Masses = log_masses
 ) -> tuple[Floats, Ints, Ints]:
     """Return the log prior of each run of the problems, and `index` and `owner` of the runs."""
-    index, owner = runs.of(problems)
-    log_mass = np.stack(masses(runs.pairs, beta[owner], index))
-    return ModelMeans(runs, problems, index, owner, log_mass).log_prior, index, owner
+    index, owner = runs.sides.of(problems)
+    log_mass = np.stack(masses(runs.sides.pairs, beta[owner], index))
+    return ModelMeans(runs, problems, log_mass).log_prior, *runs.of(problems)
 
 
 def marginal_kernel(runs: ModelRuns, beta: Floats, problems: Ints) -> Floats:
@@ -181,7 +196,8 @@ class MarginalPasses:
         dtype: torch.dtype,
     ) -> None:
         self._pairs, self._index, self._dtype = pairs, index, dtype
-        small = [np.array([beta, unit])] + ([] if nearest is None else [nearest[:, :, index]])
+        self._host_betas = np.array([beta, unit])
+        small = [self._host_betas] + ([] if nearest is None else [nearest[:, :, index]])
         #: (2, n) the inverse temperatures and their units.
         self._betas, *nearest_of_runs = pairs.tensors(*small, dtype=dtype)
         self._nearest = nearest_of_runs[0] if nearest_of_runs else None
@@ -229,6 +245,13 @@ class MarginalPasses:
         every: Floats = torch.cat(reduced).cpu().numpy()
         return every
 
+    def _betas_of(self, block: Block) -> torch.Tensor:
+        """Return beta and its unit for each pair of a block, or one for all."""
+        here = self._host_betas[:, block.first : block.last]
+        if (here == here[:, :1]).all():
+            return self._betas[:, block.first : block.first + 1]
+        return block.spread(self._betas)
+
     def _distances(
         self, scores: torch.Tensor, unit: torch.Tensor, beta: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -256,7 +279,7 @@ class MarginalPasses:
 
     def _sums(self, block: Block, side: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Return what `sides` sums over the rows of one side, and the maxima."""
-        beta, unit = block.spread(self._betas)
+        beta, unit = self._betas_of(block)
         scores = block.b if side else block.a
         x_of_all, exponent = self._distances(scores, unit, beta)
         e = self._exp(exponent)
@@ -305,7 +328,7 @@ class MarginalPasses:
         (priors,) = self._pairs.tensors(at_prior, dtype=self._dtype)
 
         def part(block: Block) -> tuple[torch.Tensor, torch.Tensor]:
-            beta, unit = block.spread(self._betas)
+            beta, unit = self._betas_of(block)
             u, exponent = self._distances(block.a + block.b, unit, beta)
             y, d = block.spread(priors)
             exponent -= y
