@@ -173,13 +173,15 @@ TABLE = {
         ("no ties in the limit", "ties_a.log() + ties_b.log()", "0 * ties_a.log()"),
         ("no ties in the ceiling", "torch.maximum(ties_a, ties_b).log()", "0 * ties_a.log()"),
         ("no ties in the agreement rate", "shared / (ties_a * ties_b)", "(shared > 0).double()"),
-        ("disjoint by a pair of weight 0", "disjoint & counts", "disjoint"),
-        ("a limit of -inf by a pair of weight 0", "(peak < 0) & counts", "peak < 0"),
+        ("marks of pairs of weight 0", "block.of_counted(torch.stack([disj", "(torch.stack([disj"),
         ("the ceiling without the prior", "log_weights.max() - log_ties", "-log_ties"),
         ("the kernel at 0 without the prior", "np.exp(log_weights).sum()", "pairs.n_classes"),
     ],
     ("agreement/kernels/kernel_sums.py", "test_mutations.py", "holds_by_itself"): [
         ("the infimum of L2 too high", "l2_floor=l2_floor", "l2_floor=l2_floor + 0.1"),
+    ],
+    ("agreement/solved_problems.py", "test_certificate.py", "many_partners"): [
+        ("its weight on both sides", "tile(pairs.weight, 2)) / 2", "tile(pairs.weight, 2))"),
     ],
     ("agreement/kernels/kernel_sums.py", "test_known_values.py", "capacity"): [
         ("a finite limit where pairs disagree", "n_apart > 0, -np.inf", "n_apart < 0, -np.inf"),

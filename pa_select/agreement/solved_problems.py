@@ -231,14 +231,14 @@ class PooledPairs(NamedTuple):
 def pooled_agreement(
     stacks: Sequence[Any],
     pairs: PooledPairs,
+    priors: Sequence[Prior] = ("marginal",),
     *,
-    prior: Prior = "marginal",
     tol: float = 1e-6,
     device: Device = None,
     certify: bool | None = None,
     names: Sequence[Any] | None = None,
-) -> Iterator[PosteriorAgreement]:
-    """Yield the agreement of the same pairs for each of many stacks of scores.
+) -> Iterator[list[PosteriorAgreement]]:
+    """Yield the agreement of the same pairs, with each prior, for each of many stacks of scores.
 
     A stack has the scores of a candidate's fitted models one below the other. All pairs share one
     inverse temperature. The marginal prior is the mean of the mean posteriors of the two fitted
@@ -252,48 +252,70 @@ def pooled_agreement(
     ``failure``.
     """
     n_classes = np.shape(stacks[0])[1] if len(stacks) else 1
-    checked = check_prior(prior, n_classes)
-    if checked.is_marginal:
-        pairs = _of_models_with_enough(pairs, _FEWEST_PAIRS_PER_CLASS * n_classes)
-    # After sorting, the pairs of the same two models are one run.
-    order = np.lexsort((pairs.model_b, pairs.model_a))
-    back = np.argsort(order)
+    checked = [check_prior(prior, n_classes) for prior in priors]
+    pairs = _of_models_with_enough(pairs, _FEWEST_PAIRS_PER_CLASS * n_classes)
     total = float(pairs.weight.sum())
     weight = pairs.weight / total
-    runs_of_pairs = PooledPairs._make(x[order] for x in pairs._replace(weight=weight))
-    of_rows = _rows_of_models(runs_of_pairs) if checked.is_marginal else None
-    n_runs = len(_starts_of_runs(runs_of_pairs))
+    # After sorting, the pairs of the same two models are one run.
+    order = np.lexsort((pairs.model_b, pairs.model_a))
+    columns = pairs.row_a, pairs.row_b, pairs.model_a, pairs.model_b, weight
+    in_order = _PairsOfModels._make(x[order] for x in columns)
+    of_rows = _rows_of_models(in_order) if any(x.is_marginal for x in checked) else None
+    back = np.argsort(order)
     at_once = min(
         _ELEMENTS_AT_ONCE // (len(order) * n_classes),
-        _SUMS_AT_ONCE // (_SUMS_PER_CLASS * n_runs * n_classes),
+        _SUMS_AT_ONCE // (_SUMS_PER_CLASS * len(in_order.starts) * n_classes),
     )
-    at_once = max(at_once, 1)
-    if certify is None:
-        certify = not checked.is_marginal
-    for begin in range(0, len(stacks), at_once):
-        end = min(begin + at_once, len(stacks))
+    names = range(len(stacks)) if names is None else names
+
+    def solved(begin: int, end: int) -> Iterator[tuple[PosteriorAgreement, ...]]:
         batch = [torch.as_tensor(stacks[i]) for i in range(begin, end)]
         target = resolve_device(device, *batch)
-        together, runs = _runs(batch, runs_of_pairs, target)
+        together, runs = _runs(batch, in_order, target)
         if of_rows is not None:
             runs = replace(runs, of_rows=_runs(batch, of_rows, target)[1])
-        solved = solve_pairs(
-            together,
-            checked,
-            np.full(len(batch), total),
-            tol,
-            certify=certify,
-            names=(range(len(stacks)) if names is None else names)[begin:end],
-            runs=runs,
-            isolate=True,
-        )
-        for result in solved:
-            terms = result.terms[back]
-            error = standard_error(terms, weight, (pairs.object_a, pairs.object_b))
-            yield replace(result, terms=terms, standard_error=error)
+        by_prior = [
+            solve_pairs(
+                together,
+                prior,
+                np.full(len(batch), total),
+                tol,
+                certify=not prior.is_marginal if certify is None else certify,
+                names=names[begin:end],
+                runs=runs,
+                isolate=True,
+            )
+            for prior in checked
+        ]
+        return zip(*by_prior, strict=True)
+
+    def in_their_order(result: PosteriorAgreement) -> PosteriorAgreement:
+        terms = result.terms[back]
+        error = standard_error(terms, weight, (pairs.object_a, pairs.object_b))
+        return replace(result, terms=terms, standard_error=error)
+
+    for begin in range(0, len(stacks), max(at_once, 1)):
+        for results in solved(begin, min(begin + max(at_once, 1), len(stacks))):
+            yield [in_their_order(result) for result in results]
 
 
-def _rows_of_models(pairs: PooledPairs) -> PooledPairs | None:
+class _PairsOfModels(NamedTuple):
+    """The first columns of `PooledPairs`, sorted by models, and the weights."""
+
+    row_a: Ints
+    row_b: Ints
+    model_a: Ints
+    model_b: Ints
+    weight: Floats
+
+    @property
+    def starts(self) -> Ints:
+        """Where the runs of pairs of the same two models begin."""
+        a, b = self.model_a, self.model_b
+        return np.flatnonzero(np.append(True, (a[1:] != a[:-1]) | (b[1:] != b[:-1])))
+
+
+def _rows_of_models(pairs: _PairsOfModels) -> _PairsOfModels | None:
     """Return the rows that each model scored as pairs of a row with itself; None if that is more.
 
     Both sides of such a pair have half of the row's weight, that of all its pairs.
@@ -306,32 +328,21 @@ def _rows_of_models(pairs: PooledPairs) -> PooledPairs | None:
     weight = np.bincount(places, np.tile(pairs.weight, 2)) / 2
     order = np.argsort(model, kind="stable")
     rows, model = rows[order], model[order]
-    return PooledPairs(rows, rows, model, model, rows, rows, weight[order])
-
-
-def _starts_of_runs(pairs: PooledPairs) -> Ints:
-    models = np.column_stack([pairs.model_a, pairs.model_b])
-    return np.flatnonzero(np.append(True, (models[1:] != models[:-1]).any(1)))
+    return _PairsOfModels(rows, rows, model, model, weight[order])
 
 
 def _runs(
-    stacks: Sequence[torch.Tensor], pairs: PooledPairs, device: torch.device
+    stacks: Sequence[torch.Tensor], pairs: _PairsOfModels, device: torch.device
 ) -> tuple[PairedScores, ModelRuns]:
     """Return the sorted pairs of each stack, and the same cut into runs of the same two models."""
-    p, n, starts = len(stacks), len(pairs.weight), _starts_of_runs(pairs)
+    p, n, starts = len(stacks), len(pairs.weight), pairs.starts
     a = _gather(stacks, pairs.row_a).to(device)
     b = a if pairs.row_b is pairs.row_a else _gather(stacks, pairs.row_b).to(device)
     weight = torch.from_numpy(pairs.weight).to(device)
     zeros, each = np.zeros(p, dtype=np.int64), np.arange(p) * n
     together = PairedScores(a, b, weight, zeros + n, each, each, zeros)
-    begins = (each[:, None] + starts).ravel()
-    by_run = replace(
-        together,
-        counts=np.tile(np.diff(starts, append=n), p),
-        start_a=begins,
-        start_b=begins,
-        start_weight=np.tile(starts, p),
-    )
+    counts = np.tile(np.diff(starts, append=n), p)
+    by_run = together.cut(counts, (each[:, None] + starts).ravel(), np.tile(starts, p))
     model_a, model_b = (np.tile(x[starts], p) for x in (pairs.model_a, pairs.model_b))
     return together, ModelRuns(by_run, zeros + len(starts), model_a, model_b)
 

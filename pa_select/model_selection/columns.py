@@ -309,11 +309,12 @@ def agreement_columns(
         terms[candidates] = 0.0
         return columns, terms, pairs
     # The uniform prior is that of the papers, to be reported beside the one that decides.
-    both = (
-        pooled_agreement(stacks, pairs, prior=x, device=device, names=candidates.tolist())
-        for x in (prior, "uniform")
-    )
-    for candidate, result, uniform in zip(candidates.tolist(), *both, strict=True):
+    is_uniform = isinstance(prior, str) and prior == "uniform"
+    priors: list[Prior] = [prior] if is_uniform else [prior, "uniform"]
+    names = candidates.tolist()
+    results = pooled_agreement(stacks, pairs, priors, device=device, names=names)
+    for candidate, (result, *others) in zip(names, results, strict=True):
+        uniform = others[0] if others else result
         columns["agreement_uniform"][candidate] = uniform.score
         columns["error"][candidate] = result.failure or uniform.failure or ""
         if result.failure is None:

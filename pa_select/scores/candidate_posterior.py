@@ -160,7 +160,7 @@ def _certified(both: Floats, n_pairs: int) -> tuple[float, float]:
     rows = np.arange(n_pairs)
     model, weight = np.zeros_like(rows), np.ones(n_pairs)
     pairs = PooledPairs(rows, rows + n_pairs, model, model, rows, rows, weight)
-    result = next(pooled_agreement([both], pairs, prior="uniform", tol=_TOL))
+    [result] = next(pooled_agreement([both], pairs, ["uniform"], tol=_TOL))
     if result.failure is not None:
         raise RuntimeError(f"results: {result.failure}")
     return result.score, result.beta

@@ -111,7 +111,7 @@ def test_rows_with_many_partners_are_those_of_all_their_pairs(share, monkeypatch
         rows = np.array([first, (first + k * rng.integers(0, 12, 300)) % (12 * k)])
         pairs = PooledPairs(*rows, *model[rows], *rows, np.ones(300))
         results = pooled_agreement(stacks, pairs, certify=True)
-        for stack, found in zip(stacks, results, strict=True):
+        for stack, [found] in zip(stacks, results, strict=True):
             sides = *stack[rows], *model[rows]
             value = oracle.pooled_kernel(*sides, found.beta)
             assert value == pytest.approx(found.score, abs=1e-9)

@@ -70,8 +70,8 @@ def test_agreement_that_is_pooled_over_models_does_not_see_rounding(prior, certi
     votes = rng.choice([0.1, 0.3, 0.5], size=(60, 3))
     pairs = PooledPairs(rows, rows + 30, rows % 2, 1 - rows % 2, rows, rows, np.ones(30))
     noisy = [votes * (1 + 2.0**-52 * rng.integers(-1, 2, votes.shape)) for _ in range(3)]
-    found = pooled_agreement([votes, *noisy], pairs, prior=prior, certify=certify)
-    scores = [result.score for result in found]
+    found = pooled_agreement([votes, *noisy], pairs, [prior], certify=certify)
+    scores = [result.score for [result] in found]
     assert scores == pytest.approx(scores[:1] * 4, abs=2e-5)
 
 

@@ -58,7 +58,6 @@ def limits(pairs: PairedScores, log_weights: Floats) -> Limits:
     weights = pairs.tensors(np.exp(log_weights))[0] if log_weights.any() else None
 
     def part(block: Block) -> tuple[torch.Tensor, ...]:
-        counts = block.weight > 0
         joint = block.a + block.b
         peak = joint.amax(0)
         # Sums of booleans would be slower.
@@ -80,8 +79,8 @@ def limits(pairs: PairedScores, log_weights: Floats) -> Limits:
                 spread.double(),
             ]
         )
-        marks = torch.stack([disjoint & counts, (peak < 0) & counts]).double()
-        highest = torch.where(counts, ranges, 0.0)[None]
+        marks = block.of_counted(torch.stack([disjoint, peak < 0]).double())
+        highest = block.of_counted(ranges)[None]
         return (
             torch.cat([block.weighted_sum(rows), block.reduce(marks)]),
             block.reduce(highest, "max")[0],
@@ -136,7 +135,7 @@ def mean_terms(pairs: PairedScores, beta: Floats, problems: Ints, log_prior: Flo
     overlap = _overlap_terms(pairs, beta, log_prior)
 
     def part(block: Block) -> list[torch.Tensor]:
-        return [block.weighted_sum(torch.where(block.weight > 0, overlap(block), 0.0)[None])[0]]
+        return [block.weighted_sum(block.of_counted(overlap(block))[None])[0]]
 
     (sums,) = pairs.reduce_blocks(part, problems, "sum")
     return sums.cpu().numpy()

@@ -243,7 +243,7 @@ class MarginalPrior:
             # fmin ignores the nan of a class that no row ranks first and has posterior 0.
             others = torch.fmin(beta_i * (block.a + block.b) - floor, cap)
             terms = torch.logsumexp(torch.where(top_a & top_b, -log_ties - floor, others), 0)
-            return [block.weighted_sum(torch.where(block.weight > 0, terms, 0.0)[None])[0]]
+            return [block.weighted_sum(block.of_counted(terms)[None])[0]]
 
         (sums,) = pairs.reduce_blocks(part, index, "sum")
         terms = sums.cpu().numpy()
@@ -293,10 +293,9 @@ class MarginalPrior:
 
         def part(block: Block) -> list[torch.Tensor]:
             x = -torch.cat([block.a, block.b])
-            used = block.weight > 0
             return [
-                block.reduce(torch.where(used, x, torch.inf), "min"),
-                block.reduce(torch.where(used, x, -torch.inf), "max"),
+                block.reduce(block.of_counted(x, torch.inf), "min"),
+                block.reduce(block.of_counted(x, -torch.inf), "max"),
             ]
 
         every = np.arange(pairs.n_problems)

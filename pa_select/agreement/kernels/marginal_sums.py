@@ -232,7 +232,7 @@ class MarginalPasses:
 
         every = self._over_pairs(part).T
         sums = np.stack(np.split(every[:, :-3], 2, axis=1))
-        totals, largest = sums[:, :, -4:], every[:, -3:]
+        totals, largest = sums[:, :, [-4, -2, -3, -1]] * [1, -1, 1, 1], every[:, [-2, -3, -1]]
         mass, *others = np.moveaxis(sums[:, :, :-4].reshape(2, -1, 9, n_classes), 2, 0)
         with np.errstate(divide="ignore", invalid="ignore"):
             log_mass = np.log(mass) - self._shift
@@ -278,7 +278,7 @@ class MarginalPasses:
         return exponent if is_zero is None else exponent.masked_fill_(is_zero, 0.0)
 
     def _sums(self, block: Block, side: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return what `sides` sums over the rows of one side, and the maxima."""
+        """Return what `sides` sums over the rows of one side, and the maxima; V before E X."""
         beta, unit = self._betas_of(block)
         scores = block.b if side else block.a
         x_of_all, exponent = self._distances(scores, unit, beta)
@@ -297,8 +297,11 @@ class MarginalPasses:
         eggg = egg * g
         variance = egg.sum(0) / z
         third = (mean**3 + 3 * mean * variance - eggg.sum(0) / z).clamp_min(0)
-        entropy = log_z + beta / unit * mean
-        rows = torch.stack([torch.ones_like(mean), variance, mean, third, entropy]) * weight
+        of_rows = torch.stack([log_z, variance, mean, third])
+        rows = of_rows.new_empty(5, len(z))
+        rows[0] = weight
+        torch.mul(of_rows[1:], weight, out=rows[1:4])
+        torch.mul(log_z + beta / unit * mean, weight, out=rows[4])  # the entropy
         one, two = rows[:1], rows[:2]
         sums = block.class_sums((e, rows), (eg, two), (egg, one), (eggg, one))
         if self._nearest is not None and len(self._never_top[side]):
@@ -311,9 +314,9 @@ class MarginalPasses:
             g = mean - x
             eg, egg, eggg = scale * g, scale * g * g, scale * g * g * g
             sums[:, some] = block.class_sums((scale, rows), (eg, two), (egg, one), (eggg, one))
-        totals = block.weighted_sum(torch.stack([log_z, -mean, variance, third]))
-        largest = torch.where(block.weight > 0, torch.stack([mean, variance, third]), 0.0)
-        return torch.cat([sums.flatten(0, 1), totals]), block.reduce(largest, "max").double()
+        totals = block.weighted_sum(of_rows)
+        largest = block.reduce(block.of_counted(of_rows[1:]), "max").double()
+        return torch.cat([sums.flatten(0, 1), totals]), largest
 
     def overlaps(self, log_prior: Floats, d_log_prior: Floats) -> tuple[Floats, Floats, Floats]:
         """Run the second pass: sums over the overlaps of the pairs, with the runs' log priors.
@@ -346,13 +349,13 @@ class MarginalPasses:
                 least = u.amin(0)
             u -= least
             overlap = self._exp(exponent.sub_(top))
-            z = torch.where(block.weight > 0, overlap.sum(0), 1.0)
+            z = block.of_counted(overlap.sum(0), 1.0)
             shares = block.class_sums((overlap, (block.weight.to(z.dtype) / z)[None]))[0]
             mean = overlap.mul_(u).sum(0) / z
             variance = (overlap.mul_(u).sum(0) / z - mean * mean).clamp_min(0)
             cube = overlap.mul_(u).sum(0) / z
             sums = block.weighted_sum(torch.stack([top + z.log(), -least - mean, variance, cube]))
-            steepest = torch.where(block.weight > 0, mean, 0.0)[None]
+            steepest = block.of_counted(mean)[None]
             return torch.cat([sums, shares]), block.reduce(steepest, "max").double()
 
         every = self._over_pairs(part).T

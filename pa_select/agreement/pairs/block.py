@@ -54,10 +54,16 @@ class Block(NamedTuple):
     lengths: torch.Tensor
     #: Whether these are all equal.
     even: bool
+    #: Whether all pairs count, none having weight 0.
+    all_count: bool
     #: Index of the block in the pass.
     number: int
     #: Values that a kernel computes once from the scores, by name; kept as long as these.
     derived: dict[Any, Any]
+
+    def of_counted(self, values: torch.Tensor, other: float = 0.0) -> torch.Tensor:
+        """Return values (..., n_rows), with another one for pairs of weight 0."""
+        return values if self.all_count else torch.where(self.weight > 0, values, other)
 
     def spread(self, values: torch.Tensor) -> torch.Tensor:
         """Repeat values of problems (last axis) for each of their pairs."""

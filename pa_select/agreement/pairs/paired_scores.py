@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple, TypeVar
@@ -101,6 +101,11 @@ class PairedScores:
         return np.array([np.count_nonzero(weight) for weight in self._weights()])
 
     @cached_property
+    def _all_count(self) -> bool:
+        """Whether no pair has weight 0."""
+        return bool((self.n_used == self.counts).all())
+
+    @cached_property
     def host_weight(self) -> Floats:
         """The weights as an array, copied from a device only once, (n_rows,)."""
         weight: Floats = self.weight.cpu().numpy()
@@ -110,6 +115,14 @@ class PairedScores:
         weight = self.host_weight
         for start, count in zip(self.start_weight, self.counts, strict=True):
             yield weight[start : start + count]
+
+    def cut(self, counts: Ints, starts: Ints, start_weight: Ints) -> PairedScores:
+        """Return the same pairs as other problems; what is kept of the scores serves both."""
+        other = replace(
+            self, counts=counts, start_a=starts, start_b=starts, start_weight=start_weight
+        )
+        vars(other)["_kept_scores"] = self._kept_scores
+        return other
 
     def tensors(self, *values: Floats, dtype: torch.dtype = torch.float64) -> list[torch.Tensor]:
         """Put small arrays on the device in one copy, since the CPU waits for each."""
@@ -210,6 +223,7 @@ class PairedScores:
             last,
             on_cpu if even else on_cpu.to(self.device),
             even,
+            self._all_count,
             0,
             {},
         )
