@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
 from pa_select.model_selection.committee import PACommittee
@@ -216,7 +217,17 @@ class FewLabels(BaseEstimator):
         pandas.DataFrame
             A row for each model, and one for the committee: the expected score, its standard
             error, its 95 % interval from low to high, and the weight of the model.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before the third label.
         """
+        if not hasattr(self, "committee_"):
+            raise NotFittedError(
+                f"labels: expected at least {_FEWEST_LABELS} for a summary, got "
+                f"{len(getattr(self, 'rows_', ()))}."
+            )
         weights, pandas = self.committee_.posterior_.weights, optional_import("pandas", "plot")
         columns = ["expected_score", "standard_error", "low", "high"]
         table = pandas.DataFrame(self._estimates, [*self._names, "committee"], columns)

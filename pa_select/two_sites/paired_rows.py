@@ -17,6 +17,7 @@ from sklearn.utils.validation import _num_samples
 from pa_select.utils.arrays import as_numpy, check_column, is_slice_dataset, shape_of, stacked
 from pa_select.utils.frames import check_columns, look_up, named_like
 from pa_select.utils.messages import warn_caller
+from pa_select.utils.sklearn_private import _threadpool_controller_decorator
 from pa_select.utils.typing import Adapter, Floats, Groups, Ints, Rows
 
 #: Fewer pairs give an estimate that says little.
@@ -182,6 +183,8 @@ def doubts_of_pairing(X_a: Rows, X_b: Rows, name_a: str, name_b: str) -> list[st
     ]
 
 
+# The products are small: other threads of a BLAS would wait, not work.
+@_threadpool_controller_decorator(limits=1, user_api="blas")  # type: ignore[untyped-decorator]
 def _resemble_pairwise(a: Floats, b: Floats) -> bool:
     """Whether row i of both looks like the same object, more than in most random orders.
 

@@ -10,6 +10,7 @@ from scipy.stats import t as student
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_wine
 from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -213,7 +214,12 @@ class Counted(KNeighborsClassifier):
 def test_each_model_predicts_the_site_once():
     train, y = load_wine(return_X_y=True)
     models = [Counted(k).fit(train, y) for k in (1, 5, 20)]
-    site = told(40, 4, models, draw="disagreement")
+    site = told(2, 1, models, draw="disagreement")
+    with pytest.raises(NotFittedError, match="labels: expected at least 3 for a summary"):
+        site.summary()
+    for _ in range(4):
+        rows = site.ask(10)
+        site.tell(rows, Y[rows])
     site.summary()
     again = pickle.loads(pickle.dumps(site))
     rows = again.ask(5)

@@ -202,7 +202,10 @@ class MarginalPasses:
         self._betas, *nearest_of_runs = pairs.tensors(*small, dtype=dtype)
         self._nearest = nearest_of_runs[0] if nearest_of_runs else None
         #: The classes of each side that are the top of no row in some run.
-        self._never_top = [] if nearest is None else [np.flatnonzero(x.any(1)) for x in small[1]]
+        self._never_top: list[torch.Tensor] = []
+        if nearest is not None:
+            never = [torch.from_numpy(np.flatnonzero(x.any(1))) for x in small[1]]
+            self._never_top = [x.to(pairs.device) for x in never]
         #: (2, n, n_classes) how much is missing in the logs of masses, if anything.
         self._shift: Floats | float = 0.0
         if nearest is not None:
@@ -306,7 +309,7 @@ class MarginalPasses:
         sums = block.class_sums((e, rows), (eg, two), (egg, one), (eggg, one))
         if self._nearest is not None and len(self._never_top[side]):
             # In units of the largest posterior of its class no mass underflows.
-            some = torch.from_numpy(self._never_top[side]).to(x.device)
+            some = self._never_top[side]
             x, nearest = x_of_all[some], block.spread(self._nearest[side][some]) * unit
             scale = torch.exp((nearest - x).clamp_max(0) * (beta / unit))
             if self._pairs.has_zero_posteriors:
