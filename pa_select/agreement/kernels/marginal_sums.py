@@ -203,12 +203,11 @@ class MarginalPasses:
         self._nearest = nearest_of_runs[0] if nearest_of_runs else None
         #: The classes of each side that are the top of no row in some run.
         self._never_top: list[torch.Tensor] = []
-        if nearest is not None:
-            never = [torch.from_numpy(np.flatnonzero(x.any(1))) for x in small[1]]
-            self._never_top = [x.to(pairs.device) for x in never]
         #: (2, n, n_classes) how much is missing in the logs of masses, if anything.
         self._shift: Floats | float = 0.0
         if nearest is not None:
+            never = [torch.from_numpy(np.flatnonzero(x.any(1))) for x in small[1]]
+            self._never_top = [x.to(pairs.device) for x in never]
             kind = np.float32 if dtype == torch.float32 else np.float64
             with np.errstate(over="ignore", invalid="ignore"):
                 shift = np.swapaxes(beta.astype(kind) * small[1].astype(kind), 1, 2)
