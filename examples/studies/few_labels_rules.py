@@ -5,6 +5,7 @@ choices after some numbers of labels, as the models among which it cannot decide
 """
 
 import numpy as np
+from scipy.integrate import trapezoid
 from scipy.special import betaln, entr
 
 
@@ -85,7 +86,7 @@ def _right_and_wrong(counts, c):
 def _best(counts, c):
     """The probability of each model to be the best one in class c."""
     density, log = _beta(*_right_and_wrong(counts, c))
-    best = np.trapezoid(density * np.exp(np.clip(log.sum(axis=0) - log, -80, 80)), GRID, axis=1)
+    best = trapezoid(density * np.exp(np.clip(log.sum(axis=0) - log, -80, 80)), GRID, axis=1)
     return best / max(best.sum(), 1e-30)
 
 

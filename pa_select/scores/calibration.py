@@ -225,7 +225,7 @@ def _at_minimum(loss: Callable[..., tuple[Any, ...]], x: Floats) -> Floats:
     value, gradient, second = loss(x, second=True)
     is_last = False
     while not is_last:
-        nearer = x - np.linalg.lstsq(second, gradient)[0]
+        nearer = x - np.linalg.lstsq(second, gradient, rcond=None)[0]
         # Each step doubles the number of right digits.
         is_last = bool(np.abs(nearer - x).max() <= _LAST_STEP * np.abs(x).max())
         lower, smaller, second = loss(nearer, second=not is_last)
