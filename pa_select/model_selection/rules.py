@@ -152,14 +152,16 @@ def _finite(table: Table, score: str, decides: str) -> Mask:
         names = " and ".join(map(repr, dict.fromkeys((score, decides))))
         raise ValueError(
             f"cv_results: expected a candidate with a finite {names} in every split, got none. "
-            f"{_first_error(table)}error_score='raise' shows the reason."
+            f"{_reason(table)}"
         )
     return known
 
 
-def _first_error(table: Table) -> str:
+def _reason(table: Table) -> str:
     said = next(filter(None, table.get("error", [])), "")
-    return f"The first error: {said}. " if said else ""
+    if said:
+        return f"The first error: {said.rstrip('.')}. error_score='raise' shows the reason."
+    return "A metric may not be defined for a split, as a ranking of rows of one class."
 
 
 @dataclass(eq=False, repr=False)

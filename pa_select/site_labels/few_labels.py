@@ -177,6 +177,11 @@ class FewLabels(BaseEstimator):
         free = set(range(self._said.shape[1])) - set(self.rows_.tolist())
         if drawn not in ("asked", "random", "chosen"):
             raise ValueError(f"drawn: expected 'asked', 'random' or 'chosen', got {drawn!r}.")
+        if drawn == "asked" and numbers and not self._asked:
+            raise ValueError(
+                "drawn: expected 'random' or 'chosen' for rows that `ask` did not return, got "
+                "'asked'."
+            )
         if drawn == "asked" and sorted(numbers) != sorted(self._asked):
             raise ValueError(
                 f"rows: expected all rows that `ask` returned, {list(self._asked)}, got {numbers}."
@@ -201,6 +206,10 @@ class FewLabels(BaseEstimator):
         strange = [x for x in given.values() if isinstance(x, str) != isinstance(known, str)]
         if strange:
             raise ValueError(f"labels: expected classes such as {known!r}, got {strange[0]!r}.")
+        classes = {x for one in self._recorded for x in one.classes.tolist()}
+        if given and not classes & {*self.labels_.tolist(), *given.values()}:
+            got = next(iter(given.values()))
+            raise ValueError(f"labels: expected classes such as {known!r}, got {got!r}.")
         self._keep(
             np.append(self.rows_, np.array(list(drawn_with), dtype=np.int64)),
             np.array([*self.labels_, *(given[row] for row in drawn_with)]),

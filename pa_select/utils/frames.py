@@ -30,10 +30,15 @@ def check_row_order(values: object, X: object, name: str) -> None:
 
 
 def shares_index(values: object, X: object) -> bool:
-    """Return whether values can be looked up by the index of X, at least in part."""
+    """Return whether values can be looked up by the index of X, at least in part.
+
+    If both number their rows, these of X may be others, which were numbered anew.
+    """
     first: Any = getattr(X, "index", None)
     second: Any = getattr(values, "index", None)
     if not (hasattr(first, "equals") and hasattr(second, "equals")) or first.equals(second):
+        return False
+    if all(np.array_equal(index, np.arange(len(index))) for index in (first, second)):
         return False
     return bool(first.is_unique and _is_in(first, second).any())
 

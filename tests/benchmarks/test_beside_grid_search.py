@@ -86,7 +86,7 @@ def test_beside_grid_search(name, benchmark, figures, one_thread):
     tracemalloc.stop()
     ratio = min(one for one, _ in times) / min(other for _, other in times)
     row = {"search": name, "CPU time, GridSearchCV = 1": f"{ratio:.1f}"}
-    row |= {"peak of memory, MB": f"{peak / 1e6:.0f}", "most of it": most}
+    row |= {"memory besides the data, MB": f"{peak / 1e6:.0f}", "most of the time": most}
     figures("beside_grid_search", row)
     assert fitted.score(X, y) > 0
 
@@ -115,7 +115,7 @@ def test_wire(benchmark, figures):
     ):
         benchmark.pedantic(lambda: [*map(fit, searches)])
     for name, megabytes in sent.items():
-        row = {"search": name, "rows, MB": f"{X.nbytes / 1e6:.0f}", "sent, MB": f"{megabytes:.0f}"}
+        row = {"search": name, "X, MB": f"{X.nbytes / 1e6:.0f}", "sent, MB": f"{megabytes:.0f}"}
         figures("wire", row)
     _, grid, ours = sent.values()
     assert X.nbytes / 1e6 < ours < 1.3 * grid

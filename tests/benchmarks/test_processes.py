@@ -25,7 +25,7 @@ def test_processes(benchmark, figures, tmp_path):
             "classes": processes.CLASSES_OF_MANY,
             "prior": prior,
             "processes": 2,
-            "times one process": f"{median(alone[prior]) / median(together[prior]):.2f}",
+            "speed, one process = 1": f"{median(alone[prior]) / median(together[prior]):.2f}",
         }
         figures("processes", row)
         print(row)

@@ -54,6 +54,6 @@ def test_share_of_a_search(benchmark, figures, one_thread, monkeypatch, model, p
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     if benchmark.enabled:
         share = f"{sum(spent) / total:.0%}"
-        row = {"classifier": model, "pairs": pairing, "share of the agreement": share}
+        row = {"classifier": model, "pairs": pairing, "agreement's share of the time": share}
         figures("scorer_share", row)
         print(row)

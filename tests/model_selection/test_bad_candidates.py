@@ -115,7 +115,7 @@ def test_a_search_of_which_no_candidate_has_scores_says_why(other):
     missing = np.where(np.arange(4) == 0, np.nan, X)
     rows = {"views": missing, "paired": (X, missing)}
     search = PASearchCV(LogisticRegression(), GOOD, cv=3)
-    with pytest.raises(ValueError, match="ValueError: Input X contains NaN.. error_score='ra"):
+    with pytest.raises(ValueError, match=r"ValueError: Input X contains NaN\. error_score='ra"):
         search.fit(X, Y, **{other: rows[other]})
     assert search.set_params(refit="score").fit(X, Y, views=missing).best_index_ in (0, 1)
 

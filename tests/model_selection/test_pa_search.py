@@ -250,15 +250,12 @@ def test_environments_compare_rows_of_one_class():
     frame = pd.DataFrame(X).add_prefix("x")
     named = pd.Series([*environments, "w"], name="site").sample(frac=1, random_state=0)
     ids = frame.set_axis([f"id {row}" for row in frame.index])
-    levels = pd.MultiIndex.from_arrays([environments, frame.index])
-    for rows, given, y in (
-        (frame, named, pd.Series(Y, levels)),
-        (ids, pd.Series(environments), Y),
-        (frame.set_axis(levels), pd.Series(environments), pd.Series(Y)),
-    ):
+    for rows, given in ((frame, named), (ids, pd.Series(environments))):
         aligned = PASearchCV(MODEL, {"logisticregression__C": [0.1]}, cv=folds)
-        aligned.fit(rows, y, environments=given)
+        aligned.fit(rows, pd.Series(Y), environments=given)
         np.testing.assert_allclose(aligned.cv_results_["agreement"], table["agreement"][1])
+    with pytest.raises(ValueError, match=r"environments: expected shape \(178,\), got \(179,\)"):
+        PASearchCV(MODEL, GRID).fit(frame, Y, environments=named.sort_index())
     # Per environment and worst, from the splits.
     means = np.array([table[f"mean_test_score_environment_{e}"] for e in "xyz"])
     np.testing.assert_allclose(table["mean_test_score_worst_environment"], means.min(0))

@@ -244,10 +244,7 @@ def test_a_pickle_goes_on_where_it_was():
 @pytest.mark.parametrize(
     ("tell", "message"),
     [
-        (
-            lambda site, rows: site.tell(rows[1:], Y[rows[1:]]),
-            "rows: expected all rows that `ask`",
-        ),
+        (lambda site, rows: site.tell(rows[1:], Y[rows[1:]]), "rows: expected all rows that"),
         (lambda site, rows: site.tell([*rows, N - 1], Y[[*rows, 0]]), "rows: expected all rows"),
         (lambda site, rows: site.tell(rows, Y[rows], "random"), "drawn: expected 'asked'"),
         (lambda site, rows: site.tell(rows, Y), r"labels: expected shape \(5,\), got \(118,\)"),
@@ -266,6 +263,8 @@ def test_other_rows_are_refused_and_nothing_changes(tell, message):
 def test_rows_that_there_are_not_are_refused(rows):
     with pytest.raises(ValueError, match="rows: expected each row once, without a label"):
         FewLabels(MODELS, X).tell(rows, Y[[0] * len(rows)], "random")
+    with pytest.raises(ValueError, match="drawn: expected 'random' or 'chosen' for rows that"):
+        FewLabels(MODELS, X).tell([3], Y[[3]])
 
 
 def test_labels_from_elsewhere_count_as_random_only_if_the_user_says_so():
@@ -362,6 +361,8 @@ def test_rows_that_nobody_can_label_are_left_out_and_not_asked_for_again(kind):
 def test_words_for_numbers_are_refused():
     site = FewLabels(MODELS, X, random_state=0)
     rows = site.ask(5)
+    with pytest.raises(ValueError, match=r"^labels: expected classes such as 0, got 9\.$"):
+        site.tell(rows, [9] * 5)
     site.tell(rows, Y[rows])
     rows = site.ask(5)
     with pytest.raises(ValueError, match=r"^labels: expected classes such as 0, got 'sick'\.$"):
