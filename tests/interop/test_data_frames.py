@@ -83,7 +83,7 @@ def expected_agreements(name):
     return agreements(X, Y, **arrays)
 
 
-@pytest.mark.filterwarnings("ignore:No candidate is within:UserWarning")
+@pytest.mark.filterwarnings("ignore:No candidate with:UserWarning")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", GIVEN)
 def test_searches(kind, name):

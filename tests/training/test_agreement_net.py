@@ -185,7 +185,7 @@ def test_rows_of_all_kinds():
         assert_array_equal(weights(found)[0], expected)
 
 
-@pytest.mark.filterwarnings("ignore:No candidate is within:UserWarning")
+@pytest.mark.filterwarnings("ignore:No candidate with:UserWarning")
 def test_searches_and_callbacks():
     shared = tuple(SharedEnvironment(rows) for rows in PAIRS)
     grid = {"weight": [0.0, 1.0]}
