@@ -186,7 +186,7 @@ def test_without_pairs_the_agreement_is_told(with_environments):
 
 def test_if_no_candidate_is_eligible_the_page_does_not_recommend_one():
     search = PASearchCV(SVC(), {"C": [1e-9, 1e-8]}, cv=3)
-    with pytest.warns(UserWarning, match="No candidate is within"):
+    with pytest.warns(UserWarning, match="No candidate with a finite"):
         search.fit(X[:, :2], y, environments=np.arange(360) % 2)
     text = text_of(search)
     assert "No candidate is good enough; SVC with C=" in text
