@@ -296,9 +296,9 @@ class GuardedSelection(BaseEstimator):
             agreement = column(cv_results, self.agreement)
             return first(eligible, agreement, *others, table=cv_results, within=_TIE)
         warn_caller(
-            f"No candidate with a finite {self.agreement!r} has a {self.score!r} that is "
-            f"{ABOVE_CHANCE} standard errors above that of predictions which ignore the features: "
-            f"the {self.score!r} alone decides."
+            f"No candidate with a finite {self.agreement!r} has a {self.score!r} {ABOVE_CHANCE} "
+            "standard errors above chance, which is what predictions that ignore the features "
+            f"score: the {self.score!r} alone decides."
         )
         return first(np.isfinite(score), *others, table=cv_results)
 

@@ -120,7 +120,7 @@ def test_sites_with_few_rows_of_a_class_have_an_error():
     assert (search.cv_results_["se_test_score"] > 0).all()
 
 
-@pytest.mark.filterwarnings("ignore:No candidate is within:UserWarning")
+@pytest.mark.filterwarnings("ignore:No candidate with:UserWarning")
 @pytest.mark.slow
 def test_environments_are_the_groups_of_a_splitter_that_needs_groups():
     data, y, site = new_sites(0)

@@ -46,7 +46,7 @@ def test_the_best_agreement_within_one_standard_error():
     assert GuardedSelection(n_se=2)(found) == 2
     assert GuardedSelection(n_se=0)(found) == 0
     low = table([0.515, 0.51, 0.5], [0.1, 0.2, 0.3])
-    with pytest.warns(UserWarning, match="2 standard errors above that .* alone dec"):
+    with pytest.warns(UserWarning, match="2 standard errors above chance.* alone dec"):
         assert GuardedSelection()(low) == 0
     assert GuardedSelection(floor=None)(low) == 1
     assert GuardedSelection(n_se=100, floor=0.94)(table([0.97, 0.93, 0.965], [1, 3, 2])) == 2
