@@ -259,13 +259,14 @@ def pooled_agreement(
     # After sorting, the pairs of the same two models are one run.
     order = np.lexsort((pairs.model_b, pairs.model_a))
     columns = pairs.row_a, pairs.row_b, pairs.model_a, pairs.model_b, weight
-    in_order = _PairsOfModels._make(x[order] for x in columns)
+    in_order = _SortedPairs._make(x[order] for x in columns)
     of_rows = _rows_of_models(in_order) if any(x.is_marginal for x in checked) else None
     back = np.argsort(order)
     at_once = min(
         _ELEMENTS_AT_ONCE // (len(order) * n_classes),
         _SUMS_AT_ONCE // (_SUMS_PER_CLASS * len(in_order.starts) * n_classes),
     )
+    at_once = max(at_once, 1)
     names = range(len(stacks)) if names is None else names
 
     def solved(begin: int, end: int) -> Iterator[tuple[PosteriorAgreement, ...]]:
@@ -294,13 +295,13 @@ def pooled_agreement(
         error = standard_error(terms, weight, (pairs.object_a, pairs.object_b))
         return replace(result, terms=terms, standard_error=error)
 
-    for begin in range(0, len(stacks), max(at_once, 1)):
-        for results in solved(begin, min(begin + max(at_once, 1), len(stacks))):
+    for begin in range(0, len(stacks), at_once):
+        for results in solved(begin, min(begin + at_once, len(stacks))):
             yield [in_their_order(result) for result in results]
 
 
-class _PairsOfModels(NamedTuple):
-    """The first columns of `PooledPairs`, sorted by models, and the weights."""
+class _SortedPairs(NamedTuple):
+    """Columns of `PooledPairs`, sorted by the two models."""
 
     row_a: Ints
     row_b: Ints
@@ -315,7 +316,7 @@ class _PairsOfModels(NamedTuple):
         return np.flatnonzero(np.append(True, (a[1:] != a[:-1]) | (b[1:] != b[:-1])))
 
 
-def _rows_of_models(pairs: _PairsOfModels) -> _PairsOfModels | None:
+def _rows_of_models(pairs: _SortedPairs) -> _SortedPairs | None:
     """Return the rows that each model scored as pairs of a row with itself; None if that is more.
 
     Both sides of such a pair have half of the row's weight, that of all its pairs.
@@ -328,11 +329,11 @@ def _rows_of_models(pairs: _PairsOfModels) -> _PairsOfModels | None:
     weight = np.bincount(places, np.tile(pairs.weight, 2)) / 2
     order = np.argsort(model, kind="stable")
     rows, model = rows[order], model[order]
-    return _PairsOfModels(rows, rows, model, model, weight[order])
+    return _SortedPairs(rows, rows, model, model, weight[order])
 
 
 def _runs(
-    stacks: Sequence[torch.Tensor], pairs: _PairsOfModels, device: torch.device
+    stacks: Sequence[torch.Tensor], pairs: _SortedPairs, device: torch.device
 ) -> tuple[PairedScores, ModelRuns]:
     """Return the sorted pairs of each stack, and the same cut into runs of the same two models."""
     p, n, starts = len(stacks), len(pairs.weight), pairs.starts

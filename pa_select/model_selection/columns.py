@@ -313,8 +313,8 @@ def agreement_columns(
     priors: list[Prior] = [prior] if is_uniform else [prior, "uniform"]
     names = candidates.tolist()
     results = pooled_agreement(stacks, pairs, priors, device=device, names=names)
-    for candidate, (result, *others) in zip(names, results, strict=True):
-        uniform = others[0] if others else result
+    for candidate, found in zip(names, results, strict=True):
+        result, uniform = found[0], found[-1]
         columns["agreement_uniform"][candidate] = uniform.score
         columns["error"][candidate] = result.failure or uniform.failure or ""
         if result.failure is None:

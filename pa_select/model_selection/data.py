@@ -186,7 +186,7 @@ def _unpacked(rows: Array) -> Ints:
 
 
 def _with_rows(of_rows: Callable[[Array], Array], fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a task with a function of all its row numbers."""
+    """Return the fields of a task, a function applied to all row numbers."""
     return {
         **fields,
         "train": of_rows(fields["train"]),

@@ -161,7 +161,7 @@ def _reason(table: Table) -> str:
     said = next(filter(None, table.get("error", [])), "")
     if said:
         return f"The first error: {said.rstrip('.')}. error_score='raise' shows the reason."
-    return "A metric may not be defined for a split, as a ranking of rows of one class."
+    return "A metric may be undefined in a split, as an area under the curve with one class."
 
 
 @dataclass(eq=False, repr=False)

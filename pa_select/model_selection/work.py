@@ -193,11 +193,10 @@ def fit_and_score_split(
             for number, extra in enumerate(task.extras):
                 if extra.sample == sample and len(extra.rows):
                     is_test = sample == SAMPLE_X and np.array_equal(extra.rows, task.test)
-                    outcome.extra_scores[number] = (
-                        outcome.test_scores
-                        if is_test
-                        else _extra_score(fitted, extra, answers, given)
-                    )
+                    if is_test:  # as of a site that is held out
+                        outcome.extra_scores[number] = outcome.test_scores
+                        continue
+                    outcome.extra_scores[number] = _extra_score(fitted, extra, answers, given)
             answers.forget(sample)
     if outcome.score_error is None:
         outcome.matrices, outcome.classes, outcome.predictions = matrices, classes, recorded

@@ -206,10 +206,6 @@ class FewLabels(BaseEstimator):
         strange = [x for x in given.values() if isinstance(x, str) != isinstance(known, str)]
         if strange:
             raise ValueError(f"labels: expected classes such as {known!r}, got {strange[0]!r}.")
-        classes = {x for one in self._recorded for x in one.classes.tolist()}
-        if given and not classes & {*self.labels_.tolist(), *given.values()}:
-            got = next(iter(given.values()))
-            raise ValueError(f"labels: expected classes such as {known!r}, got {got!r}.")
         self._keep(
             np.append(self.rows_, np.array(list(drawn_with), dtype=np.int64)),
             np.array([*self.labels_, *(given[row] for row in drawn_with)]),
@@ -273,6 +269,10 @@ class FewLabels(BaseEstimator):
     def _keep(self, rows: Ints, labels: Array, probabilities: Floats) -> None:
         """Keep labelled rows, and what they say of the models."""
         if len(rows) >= _FEWEST_LABELS:
+            classes = {x for one in self._recorded for x in one.classes.tolist()}
+            if classes.isdisjoint(labels.tolist()):
+                known, got = min(classes), labels.tolist()[0]
+                raise ValueError(f"labels: expected classes such as {known!r}, got {got!r}.")
             committee, self._estimates = estimates(self._recorded, rows, labels, probabilities)
             if self.models is not None:
                 models = list(named_estimators(self.models).values())

@@ -32,7 +32,7 @@ def check_row_order(values: object, X: object, name: str) -> None:
 def shares_index(values: object, X: object) -> bool:
     """Return whether values can be looked up by the index of X, at least in part.
 
-    If both number their rows, these of X may be others, which were numbered anew.
+    Not if both merely number their rows: those of X may have been chosen, and numbered anew.
     """
     first: Any = getattr(X, "index", None)
     second: Any = getattr(values, "index", None)

@@ -115,7 +115,7 @@ def test_wire(benchmark, figures):
     ):
         benchmark.pedantic(lambda: [*map(fit, searches)])
     for name, megabytes in sent.items():
-        row = {"search": name, "X, MB": f"{X.nbytes / 1e6:.0f}", "sent, MB": f"{megabytes:.0f}"}
-        figures("wire", row)
+        row = {"search": name, "rows": len(X), "classes": 2, "X, MB": f"{X.nbytes / 1e6:.0f}"}
+        figures("wire", row | {"sent, MB": f"{megabytes:.0f}"})
     _, grid, ours = sent.values()
     assert X.nbytes / 1e6 < ours < 1.3 * grid

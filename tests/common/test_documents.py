@@ -240,6 +240,14 @@ def test_numbers_of_a_paragraph_are_in_its_table(page, words, table):
     assert [number for number in quoted if number not in contents(table.split())] == []
 
 
+def test_whole_numbers_on_large_data_are_in_the_tables():
+    page = plain((ROOT / "docs/large.rst").read_text())
+    adam = pd.read_csv(ROOT / "docs/figures/solver.csv")["Adam"]
+    assert f"took {adam.min()} to {adam.max()} times" in page
+    solves = pd.read_csv(ROOT / "docs/figures/device_predicted.csv").query("pairs == 10_000_000")
+    assert all(f"{time:.0f} ms " in page for time in solves["ms of the solve"])
+
+
 def contents(tables):
     return "".join((ROOT / "docs/figures" / table).read_text() for table in tables)
 

@@ -148,15 +148,10 @@ def test_every_layout_and_container_is_read(dtype, present):
 NAMES = "scores_a|scores_b|sample_weight|prior|beta|groups|chunks"
 BAD_VALUES = [np.nan, np.inf, -np.inf, 1e200, -1e308, 1e-320, 2**70, 10**400, True, None, "1", 1j]
 ODD = [
-    None, ..., "uniform", b"abc", 3, np.nan, {"a": [1, 2]}, {1, 2}, range(4), [], [[]], [[[]]],
-    [[1], [2, 3], [4], [5]], np.ma.masked_equal(A, 3),
-    [[1, 2], [1]], [np.zeros(2), np.zeros(3)], [[1, 2], None], [10**400, 1], np.zeros(()),
-    np.zeros((4, 3), "V8"), np.zeros((4, 2), [("u", "f8")]), np.full((4, 3), 1, object),
-    np.zeros((4, 3), "M8[s]"), np.zeros((4, 3), "m8[s]"), np.zeros((2, 0, 3)), object(),
-    np.zeros((0, 4, 3)), np.zeros((1, 2, 4, 3)), sparse.csr_matrix(A), sparse.coo_array(A),
-    torch.eye(4) + 1j, torch.zeros(()),  # torch answers for sparse tensors
+    None, "uniform", 3, np.nan, {"a": [1, 2]}, range(4), [], [[]], [[1], [2, 3], [4], [5]],
+    [np.zeros(2), np.zeros(3)], np.full((4, 3), 1, object), np.zeros((2, 0, 3)),
+    np.zeros((0, 4, 3)), np.zeros((1, 2, 4, 3)), sparse.csr_matrix(A), torch.eye(4) + 1j,
     pd.DataFrame(), pd.DataFrame({"u": [1, 2, 3, 4], "v": list("abcd")}), pd.Series(["a"] * 4),
-    pd.DataFrame({"u": [1, None, 3, 4], "v": 1}, dtype="Int64"), pd.Index([1, 2, 3, 4]),
 ]  # fmt: skip
 
 

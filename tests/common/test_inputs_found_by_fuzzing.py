@@ -30,7 +30,6 @@ FREQUENCIES = pd.Series([0, 1, 1, 2, 2, 2]).value_counts(normalize=True)
 SORTED = [1 / 6, 1 / 3, 1 / 2]
 BACKWARDS = pd.Series(["u", "v", "v", "w"])[::-1]
 MASKED = np.ma.masked_greater(A, 3)
-MASKED_ROW = np.ma.masked_greater([1.0, 2, 3, 4], 3)
 MODULE = torch.nn.Linear(3, 2, dtype=torch.float64)
 
 
@@ -41,7 +40,6 @@ def pa(a=A, b=B, **options):
 REFUSED = {
     # Read as if nothing was masked.
     "masked scores of many problems": (r"scores_b\[1\]", lambda: pa([A, A], [B, MASKED])),
-    "masked weights": ("sample_weight.*row 3", lambda: pa(sample_weight=MASKED_ROW)),
     # Used by position, though they are in another order.
     "weights": ("sample_weight", lambda: pa(*FRAMES, sample_weight=TURNED)),
     "of all problems": ("sample_weight", lambda: pa(TWO[0], [B] * 2, sample_weight=TURNED)),

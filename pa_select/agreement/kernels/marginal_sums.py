@@ -118,14 +118,17 @@ class ModelMeans:
         ordered = of_sides[self._order]
         self._starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
         present = ordered[self._starts]
+        model_of_side = np.searchsorted(present, of_sides)
         #: The models of the sides of the runs, as positions among those that are present.
-        self._model = np.searchsorted(present, runs.models(problems, runs.n_models))
+        self._model = model_of_side
+        if runs.of_rows is not None:
+            self._model = np.searchsorted(present, runs.models(problems, runs.n_models))
         log_weight = runs.log_weights[problems].ravel()[present]
         flat = log_mass.reshape(len(of_sides), -1)
         total = np.logaddexp.reduceat(flat[self._order], self._starts, axis=0)
         with np.errstate(invalid="ignore"):
             mean = np.where(np.isneginf(total), -np.inf, total - log_weight[:, None])
-            share = flat - total[np.searchsorted(present, of_sides)]
+            share = flat - total[model_of_side]
         mean = mean[self._model].reshape(2, -1, flat.shape[1])
         self.log_prior = np.logaddexp(*mean) - np.log(2)
         # A class without mass has shares of 0, not nan.
@@ -234,6 +237,7 @@ class MarginalPasses:
 
         every = self._over_pairs(part).T
         sums = np.stack(np.split(every[:, :-3], 2, axis=1))
+        # The first derivative is minus E X, which comes after V.
         totals, largest = sums[:, :, [-4, -2, -3, -1]] * [1, -1, 1, 1], every[:, [-2, -3, -1]]
         mass, *others = np.moveaxis(sums[:, :, :-4].reshape(2, -1, 9, n_classes), 2, 0)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -280,7 +284,7 @@ class MarginalPasses:
         return exponent if is_zero is None else exponent.masked_fill_(is_zero, 0.0)
 
     def _sums(self, block: Block, side: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return what `sides` sums over the rows of one side, and the maxima; V before E X."""
+        """Return what `sides` sums over the rows of one side, and the maxima, V before E X."""
         beta, unit = self._betas_of(block)
         scores = block.b if side else block.a
         x_of_all, exponent = self._distances(scores, unit, beta)

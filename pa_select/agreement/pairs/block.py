@@ -75,7 +75,7 @@ class Block(NamedTuple):
             return values
         if self.even:
             each = self.a.shape[1] // values.shape[-1]
-            # Many times faster than repeat_interleave, for few values.
+            # Many times faster than repeat_interleave for few values.
             return values.unsqueeze(-1).expand(*values.shape, each).flatten(-2)
         if values.is_cpu:  # many times faster
             return torch.from_numpy(np.repeat(values.numpy(), self.lengths.numpy(), axis=-1))
